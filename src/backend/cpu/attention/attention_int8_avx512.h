@@ -143,6 +143,12 @@ inline void transpose_keys(const uint8_t* keys, int8_t* values) {
 using ValueBytes = __m512i;
 inline ValueBytes load_values(const int8_t* p) { return _mm512_loadu_si512(p); }
 
+template <bool kHigh>
+inline ValueBytes load_value_nibbles(const uint8_t* p) {
+  const __m512i bytes = _mm512_loadu_si512(p);
+  return _mm512_and_si512(kHigh ? _mm512_srli_epi16(bytes, 4) : bytes, _mm512_set1_epi8(15));
+}
+
 using LevelWord = __m512i;
 template <uint32_t kPlane>
 inline LevelWord level_word(const uint8_t* page, uint32_t group) {
@@ -153,6 +159,9 @@ inline LevelWord level_word(const uint8_t* page, uint32_t group) {
 }
 
 inline IntSums next_plane(IntSums sums) { return _mm512_slli_epi32(sums, 8); }
+inline IntSums twice_plus(IntSums sums, int32_t offset) {
+  return _mm512_add_epi32(_mm512_slli_epi32(sums, 1), _mm512_set1_epi32(offset));
+}
 inline IntSums dot_values(IntSums sums, ValueBytes values, LevelWord word) {
   return _mm512_dpbusd_epi32(sums, word, values);
 }

@@ -104,11 +104,14 @@ inline WeightSums scale_weights(const ScoreRow& row, const float* value_scales, 
   return {0.0f, sum_lanes(weight), max_lanes(most)};
 }
 
+constexpr float kFewSteps = 255.0f;
+constexpr float kManySteps = 32767.0f;
+
 // Stores the levels of the row's weights in some pages. Levels are zero for tokens outside the
-// visible range.
-template <LevelPlanes kPlanes>
-inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, ReadAhead& ahead,
-                             uint8_t* levels) {
+// visible range. Returns the sums of the levels in lanes, if they are wanted: they are exact.
+template <LevelPlanes kPlanes, bool kWantsSums>
+inline F32x16 store_row_levels(const ScoreRow& row, Range pages, float inverse, ReadAhead& ahead,
+                               uint8_t* levels) {
   const Range all = {pages.begin / 2 * 2 * kPageTokens, (pages.end + 1) / 2 * 2 * kPageTokens};
   const Range seen = row.seen.empty() ? Range{all.end, all.end} : row.seen;
   for (uint32_t t = all.begin; t < seen.begin / kLanes * kLanes; t += kLanes) {
@@ -118,6 +121,7 @@ inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, Re
     store(row.scores + t, zero());
   }
   const F32x16 to_levels = set1(inverse);
+  F32x16 sums = zero();
   for (uint32_t t = all.begin; t < all.end; t += 2 * kPageTokens) {
     I32x16 some[4];
     ReadAhead::Steps steps = ahead.take(4 * kLevelSteps);
@@ -125,13 +129,12 @@ inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, Re
     for (uint32_t i = 0; i < 4; ++i) {
       steps.step(i);
       some[i] = round_to_i32(mul(load(row.scores + t + i * kLanes), to_levels));
+      if constexpr (kWantsSums) sums = add(sums, to_f32(some[i]));
     }
     store_levels<kPlanes>(levels, t, some);
   }
+  return sums;
 }
-
-constexpr float kFewSteps = 255.0f;
-constexpr float kManySteps = 32767.0f;
 
 // Returns the number of steps from zero to the largest of n weights. Weights below half a step are
 // lost. With 32767 steps this is at most 512 / 65534 of the sum, if one weight is accompanied by
@@ -147,20 +150,32 @@ inline float steps_of_weights(const WeightSums& sums, uint32_t n) {
 struct ChunkLevels {
   QuantScale quanta[kInt8TileRows];
   LevelPlanes planes = LevelPlanes::kLow;  // the planes that any row needs
+  int32_t minus_15_levels[kInt8TileRows];  // −15 · the sum of a row's levels, for V in nibbles
 
   void choose(uint32_t m, const ScoreRow& row, const WeightSums& sums) {
     const float steps = steps_of_weights(sums, row.seen.end - row.seen.begin);
     quanta[m] = quantum_for(sums.most, steps);
     if (steps > kFewSteps) planes = LevelPlanes::kBoth;
   }
-  void store_row(uint32_t m, const ScoreRow& row, Range pages, ReadAhead& ahead,
-                 uint8_t* levels) const {
+  void store_row(uint32_t m, const ScoreRow& row, Range pages, bool wants_sums, ReadAhead& ahead,
+                 uint8_t* levels) {
     uint8_t* out = levels + m * kLevelStride;
-    if (planes == LevelPlanes::kLow) {
-      store_row_levels<LevelPlanes::kLow>(row, pages, quanta[m].inverse, ahead, out);
-    } else {
-      store_row_levels<LevelPlanes::kBoth>(row, pages, quanta[m].inverse, ahead, out);
+    const float inverse = quanta[m].inverse;
+    if (!wants_sums) {
+      if (planes == LevelPlanes::kLow) {
+        store_row_levels<LevelPlanes::kLow, false>(row, pages, inverse, ahead, out);
+      } else {
+        store_row_levels<LevelPlanes::kBoth, false>(row, pages, inverse, ahead, out);
+      }
+      return;
     }
+    const F32x16 sums =
+        planes == LevelPlanes::kLow
+            ? store_row_levels<LevelPlanes::kLow, true>(row, pages, inverse, ahead, out)
+            : store_row_levels<LevelPlanes::kBoth, true>(row, pages, inverse, ahead, out);
+    // Infinite weights have arbitrary levels.
+    const float sum = sum_lanes(min(max(sums, zero()), set1(kManySteps * kSplitTokens / kLanes)));
+    minus_15_levels[m] = -15 * static_cast<int32_t>(sum);
   }
 };
 
@@ -199,8 +214,9 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
   }
   if (!value_scales) return;
   auto* levels = reinterpret_cast<uint8_t*>(block.spare);
+  const bool wants_sums = has_value_nibbles(block.task.layout);
   for (uint32_t m = 0; m < chunk.size(); ++m) {
-    out.store_row(m, rows[m], pages, ahead, levels);
+    out.store_row(m, rows[m], pages, wants_sums, ahead, levels);
   }
 }
 
@@ -219,7 +235,8 @@ inline ChunkLevels weigh_int8_group(const Block& block, Chunk chunk,
     out.choose(m, rows[m], scale_weights(rows[m], value_scales, scaled[m]));
   }
   auto* levels = reinterpret_cast<uint8_t*>(block.spare);
+  const bool wants_sums = has_value_nibbles(block.task.layout);
   for (uint32_t m = 0; m < chunk.size(); ++m)
-    out.store_row(m, scaled_rows[m], pages, ahead, levels);
+    out.store_row(m, scaled_rows[m], pages, wants_sums, ahead, levels);
   return out;
 }

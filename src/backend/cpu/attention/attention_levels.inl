@@ -17,11 +17,17 @@ constexpr size_t kValueBlockBytes = size_t{kPageTokens} * kLanes;
 
 // Levels of the pages of a split, and the scales of its tokens: [groups][kSplitTokens].
 struct LevelSplit {
-  const uint8_t* keys[kSplitPages];   // [2][key_dims / 4][16 tokens][4], level + 128
-  const int8_t* values[kSplitPages];  // [value_dims / 16][32 / 4][16 of d][4]
+  const uint8_t* keys[kSplitPages];  // [2][key_dims / 4][16 tokens][4], level + 128
+  // [value_dims / 16][32 / 4][16 of d][4]. V in nibbles is [value_dims / 32][32 / 4][16][4], with
+  // sixteen dimensions in the low nibbles and the next sixteen in the high ones.
+  const int8_t* values[kSplitPages];
   float* key_scales;
   float* value_scales;
 };
+
+inline bool has_value_nibbles(const KvBlockLayout& layout) {
+  return layout.value_type() == KvType::kInt4 && layout.latent_dim == 0;
+}
 
 // Return the size of the scales of a LevelSplit, and of the unpacked levels of a page.
 inline size_t level_scale_floats() { return size_t{2} * kMaxGroups * kSplitTokens; }
@@ -173,15 +179,12 @@ inline uint8_t* take_int4_keys(const KvBlockLayout& layout, uint32_t page, const
   return room + size_t{128} * n_vectors;
 }
 
+// Takes V in place and unpacks its scales.
 inline void take_int4_values(const KvBlockLayout& layout, uint32_t page, const std::byte* packed,
-                             uint8_t* room, LevelSplit& out) {
-  for (uint32_t i = 0; i < value_dims(layout) / (2 * kLanes); ++i) {
-    unpack_levels(packed + i * kValueBlockBytes, kPageTokens / 4, 256 - 15,
-                  room + 2 * i * kValueBlockBytes, 64, kValueBlockBytes);
-  }
+                             LevelSplit& out) {
   unpack_scales(packed + size_t{value_dims(layout)} * kPageTokens / 2, layout.n_value_groups(),
                 out.value_scales + page * kPageTokens);
-  out.values[page] = reinterpret_cast<const int8_t*>(room);
+  out.values[page] = reinterpret_cast<const int8_t*>(packed);
 }
 
 inline void take_int4_page(const Block& block, uint32_t page, const std::byte* data, uint8_t* room,
@@ -190,15 +193,7 @@ inline void take_int4_page(const Block& block, uint32_t page, const std::byte* d
   uint8_t* values = layout.keys_by_channel ? take_channel_keys(layout, page, data, room, out)
                                            : take_int4_keys(layout, page, data, room, out);
   if (layout.latent_dim != 0) return take_latent_values(block, page, values, out);
-  take_int4_values(layout, page, data + layout.k_bytes(), values, out);
-}
-
-// Takes K in place and unpacks V to `room`.
-inline void take_int8_int4_page(const Block& block, uint32_t page, const std::byte* data,
-                                uint8_t* room, LevelSplit& out) {
-  const KvBlockLayout& layout = block.task.layout;
-  const std::byte* values = take_int8_keys(layout, page, data, out);
-  take_int4_values(layout, page, values, room, out);
+  take_int4_values(layout, page, data + layout.k_bytes(), out);
 }
 
 // Prepares pages [begin, end) of the split, which are those that some pair attends to.
@@ -218,7 +213,7 @@ inline LevelSplit load_levels(const Block& block, Range split, Range pages) {
     } else if (task.layout.latent_dim != 0) {
       take_latent_int8_page(block, page, data, room, out);
     } else if (task.layout.value_type() == KvType::kInt4) {
-      take_int8_int4_page(block, page, data, room, out);
+      take_int4_values(task.layout, page, take_int8_keys(task.layout, page, data, out), out);
     } else {
       take_int8_page(block, page, data, out);
     }
