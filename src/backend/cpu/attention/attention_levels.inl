@@ -33,7 +33,8 @@ inline bool has_value_nibbles(const KvBlockLayout& layout) {
 inline size_t level_scale_floats() { return size_t{2} * kMaxGroups * kSplitTokens; }
 inline size_t level_page_floats(const KvBlockLayout& layout) {
   const KvBlockLayout as_int4{KvType::kInt4, layout.head_dim, layout.latent_dim};
-  return size_t{kPageTokens} * (key_dims(as_int4) + value_dims(as_int4)) / sizeof(float);
+  const uint32_t of_values = layout.latent_dim == 0 ? 0 : value_dims(as_int4);
+  return size_t{kPageTokens} * (key_dims(as_int4) + of_values) / sizeof(float);
 }
 
 // Prefetches into the first-level cache. Always inlined, because GCC 12 otherwise takes a function
