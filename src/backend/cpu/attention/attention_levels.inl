@@ -204,7 +204,7 @@ inline LevelSplit load_levels(const Block& block, Range split, Range pages) {
   out.key_scales = block.scales;
   out.value_scales = block.scales + kMaxGroups * kSplitTokens;
   const std::byte* const* table = task.pages + split.begin / kPageTokens;
-  const size_t block_bytes = task.layout.head_bytes();
+  const size_t block_bytes = task.layout.k_bytes();
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const std::byte* data = table[page] + task.block_offset;
     auto* room = reinterpret_cast<uint8_t*>(block.unpacked + page * level_page_floats(task.layout));
