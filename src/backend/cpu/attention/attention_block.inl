@@ -33,6 +33,62 @@ inline Partial from_pair(Partial p, uint32_t pair, uint32_t padded_dim) {
 // Maximum number of groups of dimensions of a head: see group_dims.
 constexpr uint32_t kMaxGroups = 8;
 
+// Data that is read next, on several pages. It is prefetched into the second-level cache in steps,
+// while other data is processed: a core has few reads from memory in progress, so that reads in
+// bursts make it wait, and those of one page follow each other too closely.
+class ReadAhead {
+ public:
+  static constexpr uint32_t kStreams = 4;  // pages that are read at the same time
+
+  ReadAhead() = default;
+  // Reads n_bytes of each page in about n_steps steps. Without pages, steps read `idle`.
+  ReadAhead(const KeysAhead& ahead, size_t n_bytes, size_t n_steps, const std::byte* idle)
+      : ahead_(ahead), n_bytes_(n_bytes), streams_{idle, idle, idle, idle} {
+    const size_t stride = ahead.n_pages * n_bytes / (n_steps + 1) / 8 * 8 + 8;
+    stride_ = stride < 64 ? stride : 64;
+    next_pages();
+  }
+
+  // Consecutive steps; i counts from 0.
+  struct Steps {
+    const std::byte* streams[kStreams];
+    size_t at, stride;
+    [[gnu::always_inline]] void step(uint32_t i) {
+      __builtin_prefetch(streams[i % kStreams] + at, 0, 2);
+      if (i % kStreams == kStreams - 1) at += stride;
+    }
+  };
+  // Returns the next n steps.
+  [[gnu::always_inline]] Steps take(uint32_t n) {
+    const Steps steps = {{streams_[0], streams_[1], streams_[2], streams_[3]}, at_, stride_};
+    at_ += n / kStreams * stride_;
+    if (__builtin_expect(at_ >= n_bytes_, 0)) next_pages();
+    return steps;
+  }
+
+ private:
+  // After the last page, the steps stay where they are.
+  void next_pages() {
+    at_ = 0;
+    if (ahead_.n_pages == 0) {
+      stride_ = 0;
+      return;
+    }
+    const uint32_t n = lesser(kStreams, ahead_.n_pages);
+    for (uint32_t i = 0; i < kStreams; ++i) {
+      const std::byte* page = ahead_.pages[i < n ? i : 0];
+      if (page != nullptr) streams_[i] = page + ahead_.block_offset;
+    }
+    ahead_.pages += n;
+    ahead_.n_pages -= n;
+  }
+
+  KeysAhead ahead_ = {};
+  size_t n_bytes_ = 0;
+  const std::byte* streams_[kStreams] = {};
+  size_t at_ = 0, stride_ = 0;
+};
+
 // Up to kBlockPairs pairs and their results so far. The floats are in the task's scratch memory, or
 // in the caller's buffer for partial results.
 struct Block {

@@ -122,26 +122,26 @@ inline void quantize_queries(Block& block) {
   }
 }
 
-// Levels of K of sixteen tokens, their scales, and data of the same size to prefetch.
+// Levels of K of sixteen tokens, and their scales.
 struct KeyTile {
   const uint8_t* levels;
   const float* scales;
-  const std::byte* ahead;
 };
 
 // Multiplies K by kSteps words of the queries' levels, starting at word `step`. The loop should
 // have long iterations, because GCC 12 moves all sums to other registers and back in each
 // iteration.
 template <uint32_t kSteps, uint32_t M, uint32_t N>
-inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step,
+inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step, ReadAhead& ahead,
                      IntSums (&sums)[M][N]) {
+  ReadAhead::Steps steps = ahead.take(kSteps * N);
 #pragma GCC unroll 8
   for (size_t k = step; k < step + kSteps; ++k) {
     KeyBytes keys[N];
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
       keys[n] = load_keys(tiles[n].levels + 64 * k);
-      __builtin_prefetch(tiles[n].ahead + 64 * k, 0, 2);
+      steps.step((k - step) * N + n);
     }
 #pragma GCC unroll 16
     for (uint32_t m = 0; m < M; ++m) {
@@ -170,7 +170,7 @@ struct ScoredQueries {
 // [words][M][4]; scores: row m at m · kScoreStride, tile n at 16 n.
 template <uint32_t M, uint32_t N>
 inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words words,
-                            float* scores) {
+                            ReadAhead& ahead, float* scores) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
@@ -178,8 +178,8 @@ inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words 
     for (uint32_t n = 0; n < N; ++n) sums[m][n] = begin_keys(q.minus_128_levels[m]);
   }
   uint32_t word = words.begin;
-  for (; word + 8 <= words.end; word += 8) add_keys<8>(q.levels, tiles, word, sums);
-  for (; word < words.end; ++word) add_keys<1>(q.levels, tiles, word, sums);
+  for (; word + 8 <= words.end; word += 8) add_keys<8>(q.levels, tiles, word, ahead, sums);
+  for (; word < words.end; ++word) add_keys<1>(q.levels, tiles, word, ahead, sums);
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
@@ -198,20 +198,20 @@ inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words 
 
 template <uint32_t M>
 inline void score_int8_tiles(const ScoredQueries& q, const KeyTile* tiles, uint32_t n_tiles,
-                             Words words, float* scores) {
+                             Words words, ReadAhead& ahead, float* scores) {
   constexpr uint32_t kMost = kInt8Vectors<M>;
   uint32_t t = 0;
   for (; t + kMost <= n_tiles; t += kMost) {
-    score_int8_tile<M, kMost>(q, tiles + t, words, scores + t * kLanes);
+    score_int8_tile<M, kMost>(q, tiles + t, words, ahead, scores + t * kLanes);
   }
   for (; t < n_tiles; ++t) {
-    score_int8_tile<M, 1>(q, tiles + t, words, scores + t * kLanes);
+    score_int8_tile<M, 1>(q, tiles + t, words, ahead, scores + t * kLanes);
   }
 }
 
 // Computes the scores of a chunk for one group of dimensions.
 inline void score_int8_group(const Block& block, Chunk chunk, Range split, const LevelSplit& levels,
-                             uint32_t group) {
+                             uint32_t group, ReadAhead& ahead) {
   const KvBlockLayout& layout = block.task.layout;
   const uint32_t dims = key_dims(layout);
   const size_t tile_bytes = size_t{dims} * kLanes;
@@ -225,15 +225,15 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
     const size_t offset = t % kTilesPerPage * tile_bytes;
     tiles[t - (seen.begin - first_tile)] = {
         .levels = levels.keys[page] + offset,
-        .scales = levels.key_scales + group * kSplitTokens + t * kLanes,
-        .ahead = levels.ahead_of_keys[page] + offset};
+        .scales = levels.key_scales + group * kSplitTokens + t * kLanes};
   }
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
     score_int8_tiles<m.value>(
         {.levels = reinterpret_cast<const int8_t*>(block.queries) + size_t{chunk.begin} * dims,
          .minus_128_levels = block.minus_128_levels[group] + chunk.begin,
          .scales = block.group_scale[group] + chunk.begin},
-        tiles, seen.end - seen.begin, words, block.scores + (seen.begin - first_tile) * kLanes);
+        tiles, seen.end - seen.begin, words, ahead,
+        block.scores + (seen.begin - first_tile) * kLanes);
   });
 }
 
@@ -247,6 +247,16 @@ inline Range blocks_of_group(const Block& block, uint32_t group) {
   return {group * n_blocks, lesser((group + 1) * n_blocks, block.n_dim_blocks)};
 }
 
+// Returns the data of the next split, to be read in the steps of this one.
+inline ReadAhead read_ahead_of(const Block& block, Range pages) {
+  const KvBlockLayout& layout = block.task.layout;
+  const size_t n_tokens = size_t{pages.end - pages.begin} * kPageTokens;
+  const size_t of_products = (size_t{key_dims(layout)} + value_dims(layout)) / 64 * block.n_chunks;
+  const size_t of_weights = block.n_pairs * (kWeightSteps + kLevelSteps) / kLanes;
+  return {block.ahead, layout.head_bytes(), n_tokens * (of_products + of_weights),
+          reinterpret_cast<const std::byte*>(block.scores)};
+}
+
 inline void attend_int8_split(Block& block, Range split) {
   const KvBlockLayout& layout = block.task.layout;
   const uint32_t groups = layout.n_value_groups();
@@ -257,25 +267,27 @@ inline void attend_int8_split(Block& block, Range split) {
   };
   const LevelSplit levels =
       load_levels(block, split, pages_of(common(block.visible_to_any(), split)));
+  ReadAhead ahead = read_ahead_of(block, pages_of(common(block.visible_to_any(), split)));
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
     const Range seen = common(block.visible_to_any(chunk), split);
     if (seen.empty()) continue;
     const Range pages = pages_of(seen);
     for (uint32_t g = 0; g < layout.n_key_groups(); ++g) {
-      score_int8_group(block, chunk, split, levels, g);
+      score_int8_group(block, chunk, split, levels, g, ahead);
     }
     ScoreRow rows[kInt8TileRows];
     ChunkLevels weights;
     if (groups == 1) {
-      weigh_int8_scores(block, chunk, split, pages, levels.value_scales, rows, weights);
-      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, 0));
+      weigh_int8_scores(block, chunk, split, pages, levels.value_scales, rows, ahead, weights);
+      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, 0), ahead);
       continue;
     }
-    weigh_int8_scores(block, chunk, split, pages, nullptr, rows, weights);
+    weigh_int8_scores(block, chunk, split, pages, nullptr, rows, ahead, weights);
     for (uint32_t g = 0; g < groups; ++g) {
-      weights = weigh_int8_group(block, chunk, rows, pages, levels.value_scales + g * kSplitTokens);
-      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, g));
+      weights = weigh_int8_group(block, chunk, rows, pages, levels.value_scales + g * kSplitTokens,
+                                 ahead);
+      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, g), ahead);
     }
   }
 }

@@ -148,6 +148,20 @@ inline ValueBytes load_values(const int8_t* p) {
   return {even_bytes(lo), _mm256_srai_epi16(lo, 8), even_bytes(hi), _mm256_srai_epi16(hi, 8)};
 }
 
+template <bool kHigh>
+inline ValueBytes load_value_nibbles(const uint8_t* p) {
+  const __m256i mask = _mm256_set1_epi16(15);
+  const __m256i lo = load_256(p);
+  const __m256i hi = load_256(p + 32);
+  const auto even = [&](__m256i v) {
+    return _mm256_and_si256(kHigh ? _mm256_srli_epi16(v, 4) : v, mask);
+  };
+  const auto odd = [&](__m256i v) {
+    return kHigh ? _mm256_srli_epi16(v, 12) : _mm256_and_si256(_mm256_srli_epi16(v, 8), mask);
+  };
+  return {even(lo), odd(lo), even(hi), odd(hi)};
+}
+
 struct LevelWord {
   __m256i even, odd;
 };
@@ -160,6 +174,11 @@ inline LevelWord level_word(const uint8_t* page, uint32_t group) {
 }
 
 inline IntSums next_plane(IntSums sums) { return sums; }
+inline IntSums twice_plus(IntSums sums, int32_t offset) {
+  const __m256i more = _mm256_set1_epi32(offset);
+  return {_mm256_add_epi32(_mm256_slli_epi32(sums.lo, 1), more),
+          _mm256_add_epi32(_mm256_slli_epi32(sums.hi, 1), more)};
+}
 inline IntSums dot_values(IntSums sums, const ValueBytes& v, LevelWord w) {
   sums.lo = add_in_order(sums.lo, _mm256_madd_epi16(v.even_lo, w.even));
   sums.hi = add_in_order(sums.hi, _mm256_madd_epi16(v.even_hi, w.even));

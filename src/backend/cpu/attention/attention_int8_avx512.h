@@ -20,51 +20,46 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
 }
 
 inline constexpr uint32_t kMaxChannels = 64;  // so many that their bytes fill a vector
-// Even channels, then odd channels. The level of an even channel becomes the low byte of a word.
-// That of an odd channel becomes the high byte, where the sum leaves it.
+// Steps of the even channels, then of the odd channels.
 struct ChannelSteps {
-  alignas(64) uint16_t first[2][32], step[2][32];
+  alignas(64) uint8_t first[64];
+  alignas(64) uint16_t step[2][32];
 };
 inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, uint32_t n) {
   ChannelSteps out;
   const __mmask64 is_channel = n < 64 ? (__mmask64{1} << n) - 1 : ~__mmask64{0};
-  const __m512i first = _mm512_maskz_loadu_epi8(is_channel, firsts);
   const __m512i step = _mm512_maskz_loadu_epi8(is_channel, steps);
-  const __m512i high_byte = _mm512_set1_epi16(static_cast<int16_t>(0xff00));
-  const __m512i half = _mm512_set1_epi16(128);
   const auto of_step = [](__m512i words) {
     return _mm512_mullo_epi16(words, _mm512_set1_epi16(17));
   };
-  _mm512_store_si512(out.first[0], _mm512_or_si512(_mm512_slli_epi16(first, 8), half));
-  _mm512_store_si512(out.first[1], _mm512_or_si512(_mm512_and_si512(first, high_byte), half));
-  _mm512_store_si512(out.step[0], of_step(_mm512_andnot_si512(high_byte, step)));
+  _mm512_store_si512(out.first, _mm512_maskz_loadu_epi8(is_channel, firsts));
+  _mm512_store_si512(out.step[0], of_step(_mm512_and_si512(step, _mm512_set1_epi16(255))));
   _mm512_store_si512(out.step[1], of_step(_mm512_srli_epi16(step, 8)));
   return out;
 }
-// even, odd: nibbles of two channels in each word, for sixteen tokens.
+// even, odd: nibbles of two channels in each word, for sixteen tokens, times 128. VPMULHRSW divides
+// by 2^15 and rounds half up, which gives the level without the first one.
 inline __m512i channel_levels(__m512i even, __m512i odd, const ChannelSteps& of, uint32_t channel) {
-  const auto two_words = [&](const uint16_t* p) {
-    int32_t two;
-    __builtin_memcpy(&two, p + channel / 2, sizeof(two));
-    return _mm512_set1_epi32(two);
+  const auto four_bytes = [](const void* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, sizeof(four));
+    return _mm512_set1_epi32(four);
   };
-  even = _mm512_mullo_epi16(even, two_words(of.step[0]));
-  odd = _mm512_mullo_epi16(odd, two_words(of.step[1]));
-  even = _mm512_srli_epi16(_mm512_add_epi16(even, two_words(of.first[0])), 8);
-  odd = _mm512_add_epi16(odd, two_words(of.first[1]));
-  constexpr int kEvenOrHighOfOdd = 0xf8;  // a | (b & c)
-  const __m512i high_byte = _mm512_set1_epi16(static_cast<int16_t>(0xff00));
-  return _mm512_ternarylogic_epi32(even, odd, high_byte, kEvenOrHighOfOdd);
+  even = _mm512_mulhrs_epi16(even, four_bytes(of.step[0] + channel / 2));
+  odd = _mm512_mulhrs_epi16(odd, four_bytes(of.step[1] + channel / 2));
+  const __m512i both = _mm512_or_si512(even, _mm512_slli_epi16(odd, 8));
+  return _mm512_add_epi8(both, four_bytes(of.first + channel));
 }
 inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& of, uint32_t channel,
                                    uint8_t* levels) {
-  const __m512i mask = _mm512_set1_epi16(15);
-  const __m512i words = _mm512_loadu_si512(packed);
-  const auto nibble = [&](uint32_t shift) {
-    return _mm512_and_si512(_mm512_srli_epi16(words, shift), mask);
-  };
-  const __m512i low = channel_levels(_mm512_and_si512(words, mask), nibble(8), of, channel);
-  const __m512i high = channel_levels(nibble(4), _mm512_srli_epi16(words, 12), of, channel + 4);
+  const __m512i mask = _mm512_set1_epi16(15 * 128);
+  __m512i words = _mm512_loadu_si512(packed);
+  asm("" : "+v"(words));  // GCC would load them for each shift
+  const auto nibbles = [&](__m512i shifted) { return _mm512_and_si512(shifted, mask); };
+  const __m512i low = channel_levels(nibbles(_mm512_slli_epi16(words, 7)),
+                                     nibbles(_mm512_srli_epi16(words, 1)), of, channel);
+  const __m512i high = channel_levels(nibbles(_mm512_slli_epi16(words, 3)),
+                                      nibbles(_mm512_srli_epi16(words, 5)), of, channel + 4);
   _mm512_storeu_si512(levels, low);
   _mm512_storeu_si512(levels + 64, high);
 }
@@ -143,6 +138,12 @@ inline void transpose_keys(const uint8_t* keys, int8_t* values) {
 using ValueBytes = __m512i;
 inline ValueBytes load_values(const int8_t* p) { return _mm512_loadu_si512(p); }
 
+template <bool kHigh>
+inline ValueBytes load_value_nibbles(const uint8_t* p) {
+  const __m512i bytes = _mm512_loadu_si512(p);
+  return _mm512_and_si512(kHigh ? _mm512_srli_epi16(bytes, 4) : bytes, _mm512_set1_epi8(15));
+}
+
 using LevelWord = __m512i;
 template <uint32_t kPlane>
 inline LevelWord level_word(const uint8_t* page, uint32_t group) {
@@ -153,6 +154,9 @@ inline LevelWord level_word(const uint8_t* page, uint32_t group) {
 }
 
 inline IntSums next_plane(IntSums sums) { return _mm512_slli_epi32(sums, 8); }
+inline IntSums twice_plus(IntSums sums, int32_t offset) {
+  return _mm512_add_epi32(_mm512_slli_epi32(sums, 1), _mm512_set1_epi32(offset));
+}
 inline IntSums dot_values(IntSums sums, ValueBytes values, LevelWord word) {
   return _mm512_dpbusd_epi32(sums, word, values);
 }

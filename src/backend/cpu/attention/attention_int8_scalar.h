@@ -126,6 +126,15 @@ inline ValueBytes load_values(const int8_t* p) {
   __builtin_memcpy(values.level, p, sizeof(values.level));
   return values;
 }
+// The same from 64 bytes of two nibbles each: the low or the high nibbles.
+template <bool kHigh>
+inline ValueBytes load_value_nibbles(const uint8_t* p) {
+  ValueBytes values;
+  for (uint32_t i = 0; i < 4 * kLanes; ++i) {
+    values.level[i / 4][i % 4] = static_cast<int8_t>(kHigh ? p[i] >> 4 : p[i] & 15);
+  }
+  return values;
+}
 // Levels of the weights of tokens 4 · group … of the page whose levels begin at `page`, for all
 // lanes.
 struct LevelWord {
@@ -139,6 +148,11 @@ inline LevelWord level_word(const uint8_t* page, uint32_t group) {
 }
 inline IntSums zero_sums() { return begin_keys(0); }
 inline IntSums next_plane(IntSums sums) { return sums; }
+// Returns 2 · sums + offset.
+inline IntSums twice_plus(IntSums sums, int32_t offset) {
+  for (uint32_t i = 0; i < kLanes; ++i) sums.lane[i] = 2 * sums.lane[i] + offset;
+  return sums;
+}
 inline IntSums dot_values(IntSums sums, const ValueBytes& values, LevelWord word) {
   for (uint32_t i = 0; i < kLanes; ++i) {
     for (uint32_t j = 0; j < 4; ++j) sums.lane[i] += values.level[i][j] * word.level[j];

@@ -1,10 +1,9 @@
 // Computes the sums of a split from the levels of weights and of V, for quantized pages. Part of
 // attention_int8.inl.
 
-// The V of a page, and data of the same size to prefetch.
+// The V of a page.
 struct ValuePage {
-  const int8_t* levels;
-  const std::byte* ahead;
+  const int8_t* values;
   uint32_t levels_at;  // offset, in a row, of the levels of the page's tokens
 };
 
@@ -13,22 +12,39 @@ struct ValuePages {
   ValuePage pages[kSplitPages];
 };
 
+// Forms of V: levels, or nibbles, of which a tile of a single block of dimensions takes the low or
+// the high ones. The level of nibble n is 2 · n − 15.
+enum class ValueForm { kLevels, kNibbles, kHighNibbles };
+
+// Returns the V of four tokens in block n of N blocks that begin with first_block.
+template <ValueForm kForm, uint32_t N>
+inline ValueBytes load_value_block(const int8_t* page, uint32_t first_block, uint32_t n,
+                                   uint32_t group) {
+  if constexpr (kForm == ValueForm::kLevels) {
+    return load_values(page + (first_block + n) * kValueBlockBytes + group * 64);
+  } else {
+    const auto* packed = reinterpret_cast<const uint8_t*>(page) +
+                         (first_block + n) / 2 * kValueBlockBytes + group * 64;
+    const bool is_high = N == 1 ? kForm == ValueForm::kHighNibbles : n % 2 == 1;
+    return is_high ? load_value_nibbles<true>(packed) : load_value_nibbles<false>(packed);
+  }
+}
+
 // Adds the V of the listed pages, times one plane of the weights' levels, to the sums of M rows in
 // N blocks of 16 dimensions.
-template <uint32_t kPlane, uint32_t M, uint32_t N>
+template <uint32_t kPlane, ValueForm kForm, uint32_t M, uint32_t N>
 inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t first_block,
-                       IntSums (&sums)[M][N]) {
+                       ReadAhead& ahead, IntSums (&sums)[M][N]) {
   for (uint32_t i = 0; i < list.n; ++i) {
+    ReadAhead::Steps steps = ahead.take(kPageTokens / 4 * N);
     const ValuePage& page = list.pages[i];
-    const size_t offset = first_block * kValueBlockBytes;
 #pragma GCC unroll 8
     for (uint32_t group = 0; group < kPageTokens / 4; ++group) {  // long iterations: see add_keys
       ValueBytes values[N];
 #pragma GCC unroll 4
       for (uint32_t n = 0; n < N; ++n) {
-        const size_t at = offset + n * kValueBlockBytes + group * 64;
-        values[n] = load_values(page.levels + at);
-        __builtin_prefetch(page.ahead + at, 0, 2);
+        values[n] = load_value_block<kForm, N>(page.values, first_block, n, group);
+        steps.step(group * N + n);
       }
 #pragma GCC unroll 16
       for (uint32_t m = 0; m < M; ++m) {
@@ -41,11 +57,18 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
   }
 }
 
-// Writes the sums of row m, times the scale of quanta[m], to out + m · out_stride.
-template <uint32_t M, uint32_t N>
-inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
-                            const QuantScale* quanta, uint32_t first_block, float* out,
-                            uint32_t out_stride) {
+// What a tile of weights and V has besides its rows and dimensions.
+struct ValueTask {
+  const uint8_t* levels;  // of the weights
+  const ValuePages (&lists)[2];
+  const ChunkLevels& weights;
+  ReadAhead& ahead;
+  uint32_t out_stride;
+};
+
+// Writes the sums of row m, times the scale of its weights, to out + m · out_stride.
+template <ValueForm kForm, uint32_t M, uint32_t N>
+inline void weigh_int8_tile(const ValueTask& task, uint32_t first_block, float* out) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
@@ -53,8 +76,8 @@ inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
     for (uint32_t n = 0; n < N; ++n) sums[m][n] = zero_sums();
   }
   if constexpr (kLevelPlanes == 2) {
-    if (lists[0].n > 0) {
-      add_values<0>(levels, lists[0], first_block, sums);
+    if (task.lists[0].n > 0) {
+      add_values<0, kForm>(task.levels, task.lists[0], first_block, task.ahead, sums);
 #pragma GCC unroll 16
       for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
@@ -62,38 +85,47 @@ inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
       }
     }
   }
-  add_values<kLevelPlanes - 1>(levels, lists[1], first_block, sums);
+  add_values<kLevelPlanes - 1, kForm>(task.levels, task.lists[1], first_block, task.ahead, sums);
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
+    const F32x16 scale = set1(task.weights.quanta[m].scale);
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
-      store(out + m * size_t{out_stride} + (first_block + n) * kLanes,
-            mul(to_f32(end_sums(sums[m][n])), set1(quanta[m].scale)));
+      IntSums sum = sums[m][n];
+      if constexpr (kForm != ValueForm::kLevels) {
+        sum = twice_plus(sum, task.weights.minus_15_levels[m]);
+      }
+      store(out + m * size_t{task.out_stride} + (first_block + n) * kLanes,
+            mul(to_f32(end_sums(sum)), scale));
     }
   }
 }
 
-template <uint32_t M>
-inline void weigh_int8_blocks(const uint8_t* levels, const ValuePages (&lists)[2],
-                              const QuantScale* quanta, Range blocks, float* out,
-                              uint32_t out_stride) {
+template <uint32_t M, bool kNibbles>
+inline void weigh_int8_blocks(const ValueTask& task, Range blocks, float* out) {
+  constexpr ValueForm kForm = kNibbles ? ValueForm::kNibbles : ValueForm::kLevels;
   constexpr uint32_t kMost = kInt8Vectors<M>;
   uint32_t i = blocks.begin;
-  for (; i + kMost <= blocks.end; i += kMost) {
-    weigh_int8_tile<M, kMost>(levels, lists, quanta, i, out, out_stride);
+  if constexpr (kMost > 1) {
+    for (; i + kMost <= blocks.end; i += kMost) weigh_int8_tile<kForm, M, kMost>(task, i, out);
   }
-  for (; i < blocks.end; ++i) weigh_int8_tile<M, 1>(levels, lists, quanta, i, out, out_stride);
+  for (; i < blocks.end; ++i) {
+    if (kNibbles && i % 2 == 1) {
+      weigh_int8_tile<ValueForm::kHighNibbles, M, 1>(task, i, out);
+    } else {
+      weigh_int8_tile<kForm, M, 1>(task, i, out);
+    }
+  }
 }
 
 // Computes the split's sums for all pairs of a chunk, in some blocks of dimensions, from the levels
 // of the weights and the V of pages [begin, end) of the split.
 inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit& split, Range pages,
-                              const ChunkLevels& weights, Range dim_blocks) {
+                              const ChunkLevels& weights, Range dim_blocks, ReadAhead& ahead) {
   const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);
   ValuePages lists[2];
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
-    const ValuePage values = {.levels = split.values[page],
-                              .ahead = split.ahead_of_values[page],
+    const ValuePage values = {.values = split.values[page],
                               .levels_at = levels_of_page(page * kPageTokens)};
     if (weights.planes == LevelPlanes::kBoth &&
         uses_first_plane(levels, chunk.size(), page / 2 * 2 * kPageTokens)) {
@@ -101,9 +133,13 @@ inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit&
     }
     lists[1].pages[lists[1].n++] = values;
   }
+  const ValueTask task = {levels, lists, weights, ahead, block.padded_dim()};
+  float* out = block.split.sums + size_t{chunk.begin} * block.padded_dim();
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
-    weigh_int8_blocks<m.value>(levels, lists, weights.quanta, dim_blocks,
-                               block.split.sums + size_t{chunk.begin} * block.padded_dim(),
-                               block.padded_dim());
+    if (has_value_nibbles(block.task.layout)) {
+      weigh_int8_blocks<m.value, true>(task, dim_blocks, out);
+    } else {
+      weigh_int8_blocks<m.value, false>(task, dim_blocks, out);
+    }
   });
 }

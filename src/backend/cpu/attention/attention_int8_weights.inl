@@ -2,6 +2,11 @@
 
 constexpr size_t kInt8LevelFloats = size_t{kInt8TileRows} * kLevelStride / sizeof(float);
 
+// Steps of ReadAhead for sixteen weights, and for sixteen of their levels. They take about as long
+// as as many steps of a product.
+constexpr uint32_t kWeightSteps = 4;
+constexpr uint32_t kLevelSteps = 1;
+
 // Returns 2^x for −100 ≤ x ≤ 1 with an error of 8e-5, because the scores are not more accurate.
 inline F32x16 power_of_2(F32x16 x) {
   const F32x16 r = fraction(x);
@@ -63,7 +68,7 @@ struct WeightSums {
 // Replaces scores by weights, w = 2^((score − top) · factor) · scale of V. value_scale(t) returns
 // the scales of sixteen tokens starting at t. No weight exceeds the scale of its V.
 template <class ValueScale>
-inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top,
+inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top, ReadAhead& ahead,
                                     ValueScale value_scale) {
   const F32x16 per_score = set1(factor);
   const F32x16 minus_top = set1(-top * factor);
@@ -71,6 +76,9 @@ inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top
   F32x16 weight = zero();
   F32x16 most = zero();
   row.for_tiles([&](uint32_t t, auto cut) {
+    ReadAhead::Steps steps = ahead.take(kWeightSteps);
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < kWeightSteps; ++i) steps.step(i);
     // The max also replaces NaN, which results from infinity minus infinity.
     const F32x16 below = fma(load(row.scores + t), per_score, minus_top);
     const F32x16 p = power_of_2(max(below, set1(-100.0f)));
@@ -96,10 +104,14 @@ inline WeightSums scale_weights(const ScoreRow& row, const float* value_scales, 
   return {0.0f, sum_lanes(weight), max_lanes(most)};
 }
 
+constexpr float kFewSteps = 255.0f;
+constexpr float kManySteps = 32767.0f;
+
 // Stores the levels of the row's weights in some pages. Levels are zero for tokens outside the
-// visible range.
-template <LevelPlanes kPlanes>
-inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, uint8_t* levels) {
+// visible range. Returns the sums of the levels in lanes, if they are wanted: they are exact.
+template <LevelPlanes kPlanes, bool kWantsSums>
+inline F32x16 store_row_levels(const ScoreRow& row, Range pages, float inverse, ReadAhead& ahead,
+                               uint8_t* levels) {
   const Range all = {pages.begin / 2 * 2 * kPageTokens, (pages.end + 1) / 2 * 2 * kPageTokens};
   const Range seen = row.seen.empty() ? Range{all.end, all.end} : row.seen;
   for (uint32_t t = all.begin; t < seen.begin / kLanes * kLanes; t += kLanes) {
@@ -109,18 +121,20 @@ inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, ui
     store(row.scores + t, zero());
   }
   const F32x16 to_levels = set1(inverse);
+  F32x16 sums = zero();
   for (uint32_t t = all.begin; t < all.end; t += 2 * kPageTokens) {
     I32x16 some[4];
+    ReadAhead::Steps steps = ahead.take(4 * kLevelSteps);
 #pragma GCC unroll 4
     for (uint32_t i = 0; i < 4; ++i) {
+      steps.step(i);
       some[i] = round_to_i32(mul(load(row.scores + t + i * kLanes), to_levels));
+      if constexpr (kWantsSums) sums = add(sums, to_f32(some[i]));
     }
     store_levels<kPlanes>(levels, t, some);
   }
+  return sums;
 }
-
-constexpr float kFewSteps = 255.0f;
-constexpr float kManySteps = 32767.0f;
 
 // Returns the number of steps from zero to the largest of n weights. Weights below half a step are
 // lost. With 32767 steps this is at most 512 / 65534 of the sum, if one weight is accompanied by
@@ -136,19 +150,32 @@ inline float steps_of_weights(const WeightSums& sums, uint32_t n) {
 struct ChunkLevels {
   QuantScale quanta[kInt8TileRows];
   LevelPlanes planes = LevelPlanes::kLow;  // the planes that any row needs
+  int32_t minus_15_levels[kInt8TileRows];  // −15 · the sum of a row's levels, for V in nibbles
 
   void choose(uint32_t m, const ScoreRow& row, const WeightSums& sums) {
     const float steps = steps_of_weights(sums, row.seen.end - row.seen.begin);
     quanta[m] = quantum_for(sums.most, steps);
     if (steps > kFewSteps) planes = LevelPlanes::kBoth;
   }
-  void store_row(uint32_t m, const ScoreRow& row, Range pages, uint8_t* levels) const {
+  void store_row(uint32_t m, const ScoreRow& row, Range pages, bool wants_sums, ReadAhead& ahead,
+                 uint8_t* levels) {
     uint8_t* out = levels + m * kLevelStride;
-    if (planes == LevelPlanes::kLow) {
-      store_row_levels<LevelPlanes::kLow>(row, pages, quanta[m].inverse, out);
-    } else {
-      store_row_levels<LevelPlanes::kBoth>(row, pages, quanta[m].inverse, out);
+    const float inverse = quanta[m].inverse;
+    if (!wants_sums) {
+      if (planes == LevelPlanes::kLow) {
+        store_row_levels<LevelPlanes::kLow, false>(row, pages, inverse, ahead, out);
+      } else {
+        store_row_levels<LevelPlanes::kBoth, false>(row, pages, inverse, ahead, out);
+      }
+      return;
     }
+    const F32x16 sums =
+        planes == LevelPlanes::kLow
+            ? store_row_levels<LevelPlanes::kLow, true>(row, pages, inverse, ahead, out)
+            : store_row_levels<LevelPlanes::kBoth, true>(row, pages, inverse, ahead, out);
+    // Infinite weights have arbitrary levels.
+    const float sum = sum_lanes(min(max(sums, zero()), set1(kManySteps * kSplitTokens / kLanes)));
+    minus_15_levels[m] = -15 * static_cast<int32_t>(sum);
   }
 };
 
@@ -159,7 +186,7 @@ struct ChunkLevels {
 // long operations of the next row.
 inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Range pages,
                               const float* value_scales, ScoreRow (&rows)[kInt8TileRows],
-                              ChunkLevels& out) {
+                              ReadAhead& ahead, ChunkLevels& out) {
   const float cap = block.task.soft_cap;
   float maxima[kInt8TileRows];
   for (uint32_t m = 0; m < chunk.size(); ++m) {
@@ -177,24 +204,27 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
     const float to_natural = cap != 0.0f ? 1.0f : block.query_scale[pair];
     const float to_binary = to_natural * 0x1.715476p+0f;  // 1 / ln 2
     const WeightSums sums =
-        value_scales
-            ? weights_of_scores(rows[m], to_binary, maxima[m],
-                                [=](uint32_t t) { return load(value_scales + t); })
-            : weights_of_scores(rows[m], to_binary, maxima[m], [](uint32_t) { return set1(1.0f); });
+        value_scales ? weights_of_scores(rows[m], to_binary, maxima[m], ahead,
+                                         [=](uint32_t t) { return load(value_scales + t); })
+                     : weights_of_scores(rows[m], to_binary, maxima[m], ahead,
+                                         [](uint32_t) { return set1(1.0f); });
     block.split.top[pair] = maxima[m] * to_natural;
     block.split.total[pair] = sums.total;
     out.choose(m, rows[m], sums);
   }
   if (!value_scales) return;
   auto* levels = reinterpret_cast<uint8_t*>(block.spare);
-  for (uint32_t m = 0; m < chunk.size(); ++m) out.store_row(m, rows[m], pages, levels);
+  const bool wants_sums = has_value_nibbles(block.task.layout);
+  for (uint32_t m = 0; m < chunk.size(); ++m) {
+    out.store_row(m, rows[m], pages, wants_sums, ahead, levels);
+  }
 }
 
 // Multiplies a chunk's weights by the scales of V in one group of dimensions, and computes their
 // levels.
 inline ChunkLevels weigh_int8_group(const Block& block, Chunk chunk,
                                     const ScoreRow (&rows)[kInt8TileRows], Range pages,
-                                    const float* value_scales) {
+                                    const float* value_scales, ReadAhead& ahead) {
   float scaled[kInt8TileRows][kSplitTokens];
   ScoreRow scaled_rows[kInt8TileRows];
   ChunkLevels out;
@@ -205,6 +235,8 @@ inline ChunkLevels weigh_int8_group(const Block& block, Chunk chunk,
     out.choose(m, rows[m], scale_weights(rows[m], value_scales, scaled[m]));
   }
   auto* levels = reinterpret_cast<uint8_t*>(block.spare);
-  for (uint32_t m = 0; m < chunk.size(); ++m) out.store_row(m, scaled_rows[m], pages, levels);
+  const bool wants_sums = has_value_nibbles(block.task.layout);
+  for (uint32_t m = 0; m < chunk.size(); ++m)
+    out.store_row(m, scaled_rows[m], pages, wants_sums, ahead, levels);
   return out;
 }

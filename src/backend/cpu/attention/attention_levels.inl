@@ -17,19 +17,24 @@ constexpr size_t kValueBlockBytes = size_t{kPageTokens} * kLanes;
 
 // Levels of the pages of a split, and the scales of its tokens: [groups][kSplitTokens].
 struct LevelSplit {
-  const uint8_t* keys[kSplitPages];             // [2][key_dims / 4][16 tokens][4], level + 128
-  const int8_t* values[kSplitPages];            // [value_dims / 16][32 / 4][16 of d][4]
-  const std::byte* ahead_of_keys[kSplitPages];  // data of the same size to prefetch
-  const std::byte* ahead_of_values[kSplitPages];
+  const uint8_t* keys[kSplitPages];  // [2][key_dims / 4][16 tokens][4], level + 128
+  // [value_dims / 16][32 / 4][16 of d][4]. V in nibbles is [value_dims / 32][32 / 4][16][4], with
+  // sixteen dimensions in the low nibbles and the next sixteen in the high ones.
+  const int8_t* values[kSplitPages];
   float* key_scales;
   float* value_scales;
 };
+
+inline bool has_value_nibbles(const KvBlockLayout& layout) {
+  return layout.value_type() == KvType::kInt4 && layout.latent_dim == 0;
+}
 
 // Return the size of the scales of a LevelSplit, and of the unpacked levels of a page.
 inline size_t level_scale_floats() { return size_t{2} * kMaxGroups * kSplitTokens; }
 inline size_t level_page_floats(const KvBlockLayout& layout) {
   const KvBlockLayout as_int4{KvType::kInt4, layout.head_dim, layout.latent_dim};
-  return size_t{kPageTokens} * (key_dims(as_int4) + value_dims(as_int4)) / sizeof(float);
+  const uint32_t of_values = layout.latent_dim == 0 ? 0 : value_dims(as_int4);
+  return size_t{kPageTokens} * (key_dims(as_int4) + of_values) / sizeof(float);
 }
 
 // Prefetches into the first-level cache. Always inlined, because GCC 12 otherwise takes a function
@@ -57,7 +62,6 @@ inline void take_latent_values(const Block& block, uint32_t page, uint8_t* room,
   auto* values = reinterpret_cast<int8_t*>(room);
   transpose_latent_levels(layout, out.keys[page], values);
   out.values[page] = values;
-  out.ahead_of_values[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(values));
   out.value_scales = out.key_scales;
 }
 
@@ -67,7 +71,6 @@ inline void take_latent_int8_page(const Block& block, uint32_t page, const std::
   const std::byte* scales = data + size_t{key_dims(layout)} * kPageTokens;
   constexpr size_t kScaleBytes = kPageTokens * sizeof(float);
   out.keys[page] = reinterpret_cast<const uint8_t*>(data);
-  out.ahead_of_keys[page] = data;
   for (uint32_t g = 0; g < layout.n_key_groups(); ++g) {
     __builtin_memcpy(out.key_scales + g * kSplitTokens + page * kPageTokens,
                      scales + g * kScaleBytes, kScaleBytes);
@@ -86,24 +89,13 @@ inline const std::byte* take_int8_keys(const KvBlockLayout& layout, uint32_t pag
   return scales + kInt8ScaleBytes;
 }
 
-// Prefetches the scales of K and V, because prefetching levels does not include them.
-[[gnu::always_inline]] inline void fetch_int8_scales(const KvBlockLayout& layout,
-                                                     const std::byte* data) {
-  const std::byte* of_keys = data + size_t{key_dims(layout)} * kPageTokens;
-  fetch(of_keys, kInt8ScaleBytes);
-  fetch(of_keys + kInt8ScaleBytes + size_t{value_dims(layout)} * kPageTokens, kInt8ScaleBytes);
-}
-
 inline void take_int8_page(const Block& block, uint32_t page, const std::byte* data,
                            LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
   const std::byte* values = take_int8_keys(layout, page, data, out);
   const std::byte* scales = values + size_t{value_dims(layout)} * kPageTokens;
   out.values[page] = reinterpret_cast<const int8_t*>(values);
-  out.ahead_of_keys[page] = values;
-  out.ahead_of_values[page] = block.keys_ahead(page, values);
   __builtin_memcpy(out.value_scales + page * kPageTokens, scales, kInt8ScaleBytes);
-  if (const std::byte* next = block.keys_ahead(page, nullptr)) fetch_int8_scales(layout, next);
 }
 
 // Unpacks n vectors of 64 bytes to 2 · nibble + offset. The low nibbles of vector i go to out + i ·
@@ -188,15 +180,12 @@ inline uint8_t* take_int4_keys(const KvBlockLayout& layout, uint32_t page, const
   return room + size_t{128} * n_vectors;
 }
 
+// Takes V in place and unpacks its scales.
 inline void take_int4_values(const KvBlockLayout& layout, uint32_t page, const std::byte* packed,
-                             uint8_t* room, LevelSplit& out) {
-  for (uint32_t i = 0; i < value_dims(layout) / (2 * kLanes); ++i) {
-    unpack_levels(packed + i * kValueBlockBytes, kPageTokens / 4, 256 - 15,
-                  room + 2 * i * kValueBlockBytes, 64, kValueBlockBytes);
-  }
+                             LevelSplit& out) {
   unpack_scales(packed + size_t{value_dims(layout)} * kPageTokens / 2, layout.n_value_groups(),
                 out.value_scales + page * kPageTokens);
-  out.values[page] = reinterpret_cast<const int8_t*>(room);
+  out.values[page] = reinterpret_cast<const int8_t*>(packed);
 }
 
 inline void take_int4_page(const Block& block, uint32_t page, const std::byte* data, uint8_t* room,
@@ -204,23 +193,8 @@ inline void take_int4_page(const Block& block, uint32_t page, const std::byte* d
   const KvBlockLayout& layout = block.task.layout;
   uint8_t* values = layout.keys_by_channel ? take_channel_keys(layout, page, data, room, out)
                                            : take_int4_keys(layout, page, data, room, out);
-  // The levels of K take twice the bytes of its nibbles, so as many bytes prefetched from the next
-  // page include most of its V.
-  out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
   if (layout.latent_dim != 0) return take_latent_values(block, page, values, out);
-  take_int4_values(layout, page, data + layout.k_bytes(), values, out);
-  out.ahead_of_values[page] = reinterpret_cast<const std::byte*>(values);
-}
-
-// Takes K in place and unpacks V to `room`.
-inline void take_int8_int4_page(const Block& block, uint32_t page, const std::byte* data,
-                                uint8_t* room, LevelSplit& out) {
-  const KvBlockLayout& layout = block.task.layout;
-  const std::byte* values = take_int8_keys(layout, page, data, out);
-  take_int4_values(layout, page, values, room, out);
-  const std::byte* ahead = block.keys_ahead(page, data);
-  out.ahead_of_keys[page] = ahead;
-  out.ahead_of_values[page] = ahead + (values - data);
+  take_int4_values(layout, page, data + layout.k_bytes(), out);
 }
 
 // Prepares pages [begin, end) of the split, which are those that some pair attends to.
@@ -230,7 +204,7 @@ inline LevelSplit load_levels(const Block& block, Range split, Range pages) {
   out.key_scales = block.scales;
   out.value_scales = block.scales + kMaxGroups * kSplitTokens;
   const std::byte* const* table = task.pages + split.begin / kPageTokens;
-  const size_t block_bytes = task.layout.head_bytes();
+  const size_t block_bytes = task.layout.k_bytes();
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const std::byte* data = table[page] + task.block_offset;
     auto* room = reinterpret_cast<uint8_t*>(block.unpacked + page * level_page_floats(task.layout));
@@ -240,7 +214,7 @@ inline LevelSplit load_levels(const Block& block, Range split, Range pages) {
     } else if (task.layout.latent_dim != 0) {
       take_latent_int8_page(block, page, data, room, out);
     } else if (task.layout.value_type() == KvType::kInt4) {
-      take_int8_int4_page(block, page, data, room, out);
+      take_int4_values(task.layout, page, take_int8_keys(task.layout, page, data, out), out);
     } else {
       take_int8_page(block, page, data, out);
     }

@@ -47,7 +47,8 @@ inline constexpr uint32_t kTileVectors = kTileRegisters / M >= 4   ? kMaxTileVec
                                                                    : 1;
 
 // sums[m][n] = fma(a[m · kRow + k · kStep], b[n][16 k …], sums[m][n]) for k = 0 … n_k − 1. Also
-// prefetches as much of ahead[n], because pages are too short for the hardware prefetcher.
+// prefetches as much of ahead[n] into the second-level cache, because pages are too short for the
+// hardware prefetcher.
 template <uint32_t kRow, uint32_t kStep, uint32_t M, uint32_t N, class Element>
 inline void multiply(const float* a, const Element* const (&b)[N], const Element* const (&ahead)[N],
                      uint32_t n_k, F32x16 (&sums)[M][N]) {
@@ -56,7 +57,7 @@ inline void multiply(const float* a, const Element* const (&b)[N], const Element
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
       vectors[n] = load_factors(b[n] + k * kLanes);
-      __builtin_prefetch(ahead[n] + k * kLanes);
+      __builtin_prefetch(ahead[n] + k * kLanes, 0, 2);
     }
 #pragma GCC unroll 16
     for (uint32_t m = 0; m < M; ++m) {
@@ -67,19 +68,25 @@ inline void multiply(const float* a, const Element* const (&b)[N], const Element
   }
 }
 
-// Computes the scores of M queries against N tiles of 16 tokens. queries: [head_dim][M]; tiles: N
-// tiles, each [head_dim][16], then the N tiles that are read next; scores: row m at m ·
+// Sixteen tokens of K, [head_dim][16], and data of the same size to prefetch.
+template <class Element>
+struct FloatTile {
+  const Element* keys;
+  const Element* ahead;
+};
+
+// Computes the scores of M queries against N tiles. queries: [head_dim][M]; scores: row m at m ·
 // kScoreStride, tile n at 16 n.
 template <uint32_t M, uint32_t N, class Element>
-inline void score_tile(const float* queries, const Element* const* tiles, uint32_t head_dim,
+inline void score_tile(const float* queries, const FloatTile<Element>* tiles, uint32_t head_dim,
                        float scale, float* scores) {
   F32x16 sums[M][N];
   const Element* b[N];
   const Element* ahead[N];
 #pragma GCC unroll 4
   for (uint32_t n = 0; n < N; ++n) {
-    b[n] = tiles[n];
-    ahead[n] = tiles[N + n];
+    b[n] = tiles[n].keys;
+    ahead[n] = tiles[n].ahead;
 #pragma GCC unroll 16
     for (uint32_t m = 0; m < M; ++m) sums[m][n] = zero();
   }
@@ -137,10 +144,9 @@ inline void weigh_tile(const float* weights, const ValueRun<Element>* runs, uint
   }
 }
 
-// Calls score_tile for n_tiles tiles and M queries. `tiles` has kMaxTileVectors more pointers
-// after these.
+// Calls score_tile for n_tiles tiles and M queries.
 template <uint32_t M, class Element>
-inline void score_tiles(const float* queries, const Element* const* tiles, uint32_t n_tiles,
+inline void score_tiles(const float* queries, const FloatTile<Element>* tiles, uint32_t n_tiles,
                         uint32_t head_dim, float scale, float* scores) {
   constexpr uint32_t kMost = kTileVectors<M>;
   uint32_t t = 0;

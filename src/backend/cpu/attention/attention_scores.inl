@@ -12,35 +12,32 @@ inline const Element* values_of(const AttendTask& task, uint32_t page) {
                                           task.layout.k_bytes());
 }
 
-// Returns the K of tile t of the sequence, or the beginning of the split's V after the last tile of
-// the split.
+// Returns tile t of the sequence. V of the same tokens is prefetched with it. Latent K is V too, so
+// later K is prefetched there, as far as the split has any.
 template <class Element>
-inline const Element* tile_or_values(const Block& block, Range split_tiles, uint32_t t) {
+inline FloatTile<Element> float_tile(const Block& block, Range split_tiles, uint32_t t) {
   const size_t tile = size_t{block.task.layout.head_dim} * kLanes;
-  if (t < split_tiles.end) {
-    return keys_of<Element>(block.task, t / kTilesPerPage) + t % kTilesPerPage * tile;
+  const auto keys = [&](uint32_t i) {
+    return keys_of<Element>(block.task, i / kTilesPerPage) + i % kTilesPerPage * tile;
+  };
+  if (block.task.layout.latent_dim != 0) {
+    return {keys(t), keys(lesser(t + kMaxTileVectors, split_tiles.end - 1))};
   }
-  const uint32_t after = lesser(t - split_tiles.end, kTilesPerPage - 1);
-  return values_of<Element>(block.task, split_tiles.begin / kTilesPerPage) + after * tile;
+  return {keys(t), values_of<Element>(block.task, t / kTilesPerPage) + t % kTilesPerPage * tile};
 }
 
-// Returns the data to prefetch while the V of a page is read: the V of the next strip, or the K of
-// the next split.
+// Returns the data to prefetch while the V of a page is read: the K of the next split.
 template <class Element>
 inline const Element* values_ahead(const Block& block, Range split, uint32_t page) {
-  const uint32_t next = page + kStripPages;
-  const Range seen = common(block.visible_to_any(), split);
-  const Element* here = values_of<Element>(block.task, page);
-  if (next * kPageTokens < seen.end) return values_of<Element>(block.task, next);
-  return reinterpret_cast<const Element*>(
-      block.keys_ahead(next - split.end / kPageTokens, reinterpret_cast<const std::byte*>(here)));
+  const auto* here = reinterpret_cast<const std::byte*>(values_of<Element>(block.task, page));
+  return reinterpret_cast<const Element*>(block.keys_ahead(page - split.begin / kPageTokens, here));
 }
 
 // Converts n elements from bf16 to f32. Prefetches as many of `ahead`.
 inline const float* widen(const uint16_t* p, const uint16_t* ahead, size_t n, float* out) {
   for (size_t i = 0; i < n; i += kLanes) {
     store(out + i, load_bf16(p + i));
-    __builtin_prefetch(ahead + i);
+    __builtin_prefetch(ahead + i, 0, 2);
   }
   return out;
 }
@@ -49,10 +46,10 @@ inline const float* widen(const uint16_t* p, const uint16_t* ahead, size_t n, fl
 // once and converts them on the fly.
 inline bool widens_once(const Block& block) { return block.n_chunks > 1; }
 
-// Computes the scores of all pairs against those tiles of a strip that they attend to. `tiles` has
-// kMaxTileVectors more pointers after these tiles.
+// Computes the scores of all pairs against those tiles of a strip that they attend to.
 template <class Element>
-inline void score_strip(const Block& block, Range split, Range strip, const Element* const* tiles) {
+inline void score_strip(const Block& block, Range split, Range strip,
+                        const FloatTile<Element>* tiles) {
   const uint32_t head_dim = block.task.layout.head_dim;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
@@ -69,13 +66,12 @@ inline void score_strip(const Block& block, Range split, Range strip, const Elem
 }
 
 inline void score_strip_widened(const Block& block, Range split, Range strip,
-                                const uint16_t* const* tiles) {
+                                const FloatTile<uint16_t>* tiles) {
   const size_t tile = size_t{block.task.layout.head_dim} * kLanes;
-  const float* wide[kStripTiles + kMaxTileVectors];
-  for (uint32_t i = 0; i < kStripTiles + kMaxTileVectors; ++i) {
-    wide[i] = i < strip.end - strip.begin
-                  ? widen(tiles[i], tiles[i + kMaxTileVectors], tile, block.spare + i * tile)
-                  : block.spare;
+  FloatTile<float> wide[kStripTiles];
+  for (uint32_t i = 0; i < strip.end - strip.begin; ++i) {
+    const float* keys = widen(tiles[i].keys, tiles[i].ahead, tile, block.spare + i * tile);
+    wide[i] = {keys, keys};
   }
   score_strip(block, split, strip, wide);
 }
@@ -85,9 +81,9 @@ inline void score_split(const Block& block, Range split) {
   const Range all = tiles_of(common(block.visible_to_any(), split));
   for (uint32_t begin = all.begin; begin < all.end; begin += kStripTiles) {
     const Range strip = {begin, lesser(begin + kStripTiles, all.end)};
-    const Element* tiles[kStripTiles + kMaxTileVectors];
-    for (uint32_t i = 0; i < kStripTiles + kMaxTileVectors; ++i) {
-      tiles[i] = tile_or_values<Element>(block, all, begin + i);
+    FloatTile<Element> tiles[kStripTiles];
+    for (uint32_t t = strip.begin; t < strip.end; ++t) {
+      tiles[t - strip.begin] = float_tile<Element>(block, all, t);
     }
     if constexpr (sizeof(Element) == sizeof(uint16_t)) {
       if (widens_once(block)) {

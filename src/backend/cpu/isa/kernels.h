@@ -52,7 +52,7 @@ struct AttendTask {
   size_t open_block_offset = 0;  // offset of this layer's and head's K in an open page
 };
 
-// K that the same thread will probably read next, for prefetching: n pages of one split.
+// K and V that the same thread will probably read next, for prefetching: n pages of one split.
 struct KeysAhead {
   const std::byte* const* pages = nullptr;
   uint32_t n_pages = 0;
