@@ -38,6 +38,7 @@ kvik_kernels(matmul/matmul SETS ${sets} HEADERS matmul/dot_*.h matmul/matmul_ker
 foreach(types small low_bit groups)
   kvik_kernels(matmul/matmul_${types} SETS ${sets} HEADERS matmul/dot_small_*.h matmul/matmul_kernels.h isa/tiles.h)
 endforeach()
+kvik_kernels(matmul/matmul_codes SETS ${sets} HEADERS matmul/dot_codes_*.h matmul/matmul_kernels.h isa/tiles.h)
 kvik_kernels(matmul/matmul_fp8 SETS ${sets} HEADERS isa/vec_*.h matmul/matmul_kernels.h isa/tiles.h)
 kvik_kernels(attention/attention SETS scalar avx2 avx512 HEADERS attention/attention_int8_*.h isa/kernels.h isa/tiles.h)
 kvik_kernels(rows/rows SETS scalar avx2 avx512 HEADERS isa/vec_*.h isa/kernels.h)
