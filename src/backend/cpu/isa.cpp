@@ -42,10 +42,15 @@ MatmulKernels matmul_of(const ActivationKernels (&activations)[kNumActivationFor
   return kernels;
 }
 
+// Kernels of the sets with AVX-512: they have the same bits with and without VBMI.
+WeightRows code_types() {
+  return __builtin_cpu_supports("avx512vbmi") ? avx512vbmi::kCodeTypes : avx512::kCodeTypes;
+}
+
 MatmulKernels with_bf16_products() {
   using namespace avx512;
   MatmulKernels kernels =
-      matmul_of(kActivations, {kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kCodeTypes,
+      matmul_of(kActivations, {kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, code_types(),
                                kFp8Types, avx512bf16::kBf16Types});
   kernels.by_format[static_cast<size_t>(ActivationFormat::kBF16)] = avx512bf16::kBf16Activations;
   return kernels;
@@ -73,7 +78,7 @@ std::span<const InstructionSet> instruction_sets() {
        avx512::kStateKernels, avx512::kLowRankKernels,
        matmul_of(avx512::kActivations,
                  {avx512::kMostUsedTypes, avx512::kSmallTypes, avx512::kLowBitTypes,
-                  avx512::kGroupTypes, avx512::kCodeTypes, avx512::kFp8Types})},
+                  avx512::kGroupTypes, code_types(), avx512::kFp8Types})},
       {"avx512bf16", has_avx512bf16, is_amd, avx512::kRowKernels, avx512::kAttentionKernels,
        avx512::kStateKernels, avx512::kLowRankKernels, with_bf16_products()},
   };

@@ -151,5 +151,8 @@ namespace avx512bf16 {  // everything else is that of avx512
 extern const ActivationKernels kBf16Activations;
 extern const WeightRows kBf16Types;
 }  // namespace avx512bf16
+namespace avx512vbmi {  // everything else is that of avx512
+extern const WeightRows kCodeTypes;
+}  // namespace avx512vbmi
 
 }  // namespace kvik::cpu
