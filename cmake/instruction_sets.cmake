@@ -5,12 +5,13 @@ set(isa_flags_avx2 -mavx2 -mfma -mf16c)
 set(isa_flags_avxvnni ${isa_flags_avx2} -mavxvnni)
 set(isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c)
 set(isa_flags_avx512bf16 ${isa_flags_avx512} -mavx512bf16)
+set(isa_flags_avx512vbmi ${isa_flags_avx512})  # the file adds its flag itself
 
 function(kvik_compile_for isa)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
     COMPILE_OPTIONS "${isa_flags_${isa}};-O3;-Wno-maybe-uninitialized;${kvik_kernel_options}")
 endfunction()
-foreach(isa avx2 avxvnni avx512 avx512bf16)
+foreach(isa avx2 avxvnni avx512 avx512bf16 avx512vbmi)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*_${isa}.cpp)
   kvik_compile_for(${isa} ${sources})
 endforeach()
@@ -38,6 +39,7 @@ kvik_kernels(matmul/matmul SETS ${sets} HEADERS matmul/dot_*.h matmul/matmul_ker
 foreach(types small low_bit groups)
   kvik_kernels(matmul/matmul_${types} SETS ${sets} HEADERS matmul/dot_small_*.h matmul/matmul_kernels.h isa/tiles.h)
 endforeach()
+kvik_kernels(matmul/matmul_codes SETS ${sets} HEADERS matmul/dot_codes_*.h matmul/matmul_kernels.h isa/tiles.h)
 kvik_kernels(matmul/matmul_fp8 SETS ${sets} HEADERS isa/vec_*.h matmul/matmul_kernels.h isa/tiles.h)
 kvik_kernels(attention/attention SETS scalar avx2 avx512 HEADERS attention/attention_int8_*.h isa/kernels.h isa/tiles.h)
 kvik_kernels(rows/rows SETS scalar avx2 avx512 HEADERS isa/vec_*.h isa/kernels.h)

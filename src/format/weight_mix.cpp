@@ -13,9 +13,14 @@ using enum ElementType;
 
 // llama.cpp's llama_ftype; for K types those with suffix _M.
 constexpr MixTarget kTargets[] = {
-    {kQ8_0, 7},   {kQ6_K, 18}, {kQ5_K, 17}, {kQ4_K, 15}, {kQ4_0, 2}, {kMXFP4, 38},
-    {kNvFp4, 39}, {kQ3_K, 12}, {kQ2_K, 10}, {kBF16, 32}, {kF16, 1},
+    {kQ8_0, 7},   {kQ6_K, 18},  {kQ5_K, 17},   {kQ4_K, 15},    {kQ4_0, 2},
+    {kMXFP4, 38}, {kNvFp4, 39}, {kQ3_K, 12},   {kIQ3_S, 26},   {kIQ3_XXS, 23},
+    {kQ2_K, 10},  {kIQ2_S, 28}, {kIQ2_XS, 20}, {kIQ2_XXS, 19}, {kIQ1_M, 31},
+    {kIQ1_S, 24}, {kTQ2_0, 37}, {kTQ1_0, 36},  {kBF16, 32},    {kF16, 1},
 };
+
+// Types of −1, 0 and 1 are for models that were trained with such weights in all layers.
+bool is_ternary(ElementType type) { return type == kTQ1_0 || type == kTQ2_0; }
 
 bool is_float(ElementType type) { return type == kF32 || type == kF16 || type == kBF16; }
 
@@ -36,7 +41,17 @@ ElementType fallback_type(ElementType type) {
     case kQ2_K:
     case kQ3_K:
     case kNvFp4:
+    case kIQ3_S:
+    case kIQ3_XXS:
+    case kIQ2_S:
+    case kIQ2_XS:
+    case kIQ2_XXS:
+    case kIQ1_M:
+    case kIQ1_S:
       return kIQ4_NL;
+    case kTQ2_0:
+    case kTQ1_0:
+      return kQ4_0;
     case kQ4_K:
       return kQ5_0;
     case kQ5_K:
@@ -53,11 +68,21 @@ ElementType embedding_type(ElementType base) {
   switch (base) {
     case kQ2_K:
     case kQ3_K:
+    case kTQ2_0:
+    case kTQ1_0:
       return kQ4_K;
     case kQ4_K:
       return kQ5_K;
     case kQ5_K:
       return kQ6_K;
+    case kIQ3_XXS:
+    case kIQ2_S:
+      return kIQ3_S;
+    case kIQ2_XS:
+    case kIQ2_XXS:
+    case kIQ1_M:
+    case kIQ1_S:
+      return kQ2_K;
     default:
       return base;
   }
@@ -133,7 +158,8 @@ ElementType WeightMix::type_in_layer(TensorId tensor) const {
   const bool is_down = is_down_projection(role);
   const bool is_qkv = role == TensorRole::kQkv;
   // In models with experts, attention is a small part of the file.
-  if (has_experts_ && base != kQ4_0 && (is_value || role == TensorRole::kK)) return kQ8_0;
+  if (has_experts_ && base != kQ4_0 && !is_ternary(base) && (is_value || role == TensorRole::kK))
+    return kQ8_0;
   switch (base) {
     case kQ5_K:
     case kQ4_K:
@@ -147,6 +173,23 @@ ElementType WeightMix::type_in_layer(TensorId tensor) const {
     case kQ2_K:
       if (is_value) return shares_values_ ? kQ4_K : kQ3_K;
       return is_down || role == TensorRole::kAttentionOutput || is_qkv ? kQ3_K : base;
+    case kIQ3_S:
+      return is_value && shares_values_ ? kQ4_K : base;
+    case kIQ3_XXS:
+      if (is_value) return shares_values_ ? kQ4_K : kIQ3_S;
+      return role == TensorRole::kAttentionOutput ? kIQ3_S : base;
+    case kIQ2_S:
+      if (is_value) return shares_values_ ? kQ4_K : kIQ3_S;
+      if (role == TensorRole::kAttentionOutput) return kIQ3_S;
+      return is_down && layer < n_layers_ / 8 ? kIQ3_S : base;
+    case kIQ2_XS:
+    case kIQ2_XXS:
+    case kIQ1_M:
+    case kIQ1_S:
+      if (is_value) return shares_values_ ? kQ4_K : kQ2_K;
+      if (is_down && layer < n_layers_ / 8) return kQ2_K;
+      return role == TensorRole::kAttentionOutput && (base == kIQ1_M || base == kIQ1_S) ? kIQ2_XXS
+                                                                                        : base;
     default:
       return base;
   }

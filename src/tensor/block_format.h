@@ -8,6 +8,7 @@
 
 #include "tensor/element_enum.h"
 #include "tensor/half.h"
+#include "tensor/packed_codes.h"
 
 // Description of block formats: how blocks are converted to plain numbers and back. Everything else
 // (decoding, rounding, searching, packing) works on these numbers.
@@ -20,12 +21,14 @@ inline constexpr uint32_t kBlock256 = 256;
 //   scale · (level − zero) + minimum                               without sub-blocks, or
 //   scale · factor[s] · (level − zero) − minimum · factor[16 + s]  with them, s = i / sub_block.
 // The minimum applies if the format has one. With a table, the table's value at `level` replaces
-// (level − zero).
+// (level − zero). With a codebook, the levels follow from the codes and signs.
 struct BlockNumbers {
   uint16_t scale, minimum;  // converted by BlockFormat::to_f32
   uint16_t zero;
   uint8_t factors[32];  // relative to BlockFormat::min_factor
   uint8_t levels[kBlock256];
+  uint16_t codes[kBlock256 / 4];  // of each four or eight values
+  uint8_t signs[kBlock256 / 8];   // of eight values: bits, lowest first; or 1 if they are shifted
 
   int factor(size_t s, int least) const { return static_cast<int8_t>(factors[s] + least); }
 };
@@ -37,10 +40,21 @@ struct Plane {
   uint32_t bits, span, shift = 0;
 };
 
+// Bits of a number in a file: `bits` from bit `at` of the file's integer on are those from `shift`
+// on of the number.
+struct Field {
+  uint32_t bits, at = 0, shift = 0;
+};
+
 // A block's parts() takes a BlockReader or a BlockWriter, so that one function describes both
 // directions.
 struct BlockReader {
   static void number(const auto& in_file, auto& number) { number = in_file; }
+  static void field(const auto& in_file, auto& number, Field field) {
+    const int bits = (in_file >> field.at & ((1 << field.bits) - 1)) << field.shift;
+    number = static_cast<std::remove_reference_t<decltype(number)>>(
+        field.shift == 0 ? bits : number | bits);
+  }
 
   // flip: bits that are inverted in the file.
   template <class Byte, size_t n>
@@ -65,6 +79,10 @@ struct BlockReader {
 struct BlockWriter {  // the block must be all zeros before
   static void number(auto& in_file, const auto& number) {
     in_file = static_cast<std::remove_reference_t<decltype(in_file)>>(number);
+  }
+  static void field(auto& in_file, const auto& number, Field field) {
+    const int bits = (number >> field.shift & ((1 << field.bits) - 1)) << field.at;
+    in_file = static_cast<std::remove_reference_t<decltype(in_file)>>(in_file | bits);
   }
 
   template <class Byte, size_t n>
@@ -126,7 +144,9 @@ struct Encoding {
   const Search* search = nullptr;
   LevelRange levels = {};
   LevelRange factors = {};
-  int n_steps = 8;  // number of candidates on each side of the scale that spans all values
+  // number of candidates on each side of the scale that spans all values; with a codebook, of
+  // candidates under it
+  int n_steps = 8;
   float step = 0.125f;
   int n_rounds = 0;
   LargeValueWeight large_value_weight = LargeValueWeight::kNever;
@@ -140,6 +160,30 @@ struct PackedBytes {
   void (*get)(const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) = nullptr;
 };
 
+// The meaning of BlockNumbers::signs in a format with a codebook.
+enum class CodeSigns : uint8_t {
+  kEven,   // negative values; an even number of each eight
+  kAny,    // negative values
+  kShifts  // values whose levels are 2 less
+};
+
+inline constexpr uint32_t kNearPoints = 12;
+
+// Codebook of a format whose levels are those of the points of a grid (grids.h). The factor of a
+// sub-block is 2 · s + 1 with s ≤ max_scale.
+struct Codebook {
+  const uint8_t* levels = nullptr;  // [n_points][n_values], plus 128; null: there is no codebook
+  uint32_t n_points = 0, n_values = 0;
+  CodeSigns signs = CodeSigns::kAny;
+  uint8_t max_scale = 0;
+  const int8_t* digits = nullptr;  // the levels in the grid, without a shift
+  uint32_t n_digits = 0;
+  // Returns the codes of the nearest points for each number whose digits, lowest first, are indices
+  // into `digits`, [n_digits ^ n_values][kNearPoints]: the nearest first, of equally near ones that
+  // with the lower code.
+  const uint16_t* (*near_points)() = nullptr;
+};
+
 // Packed form of blocks in panels, which the matmul kernels read (backend/layout/panel_matrix.h): a
 // header of f16 values, then for each 32 k bytes and level bits.
 struct PackedLayout {
@@ -148,6 +192,7 @@ struct PackedLayout {
   // Level bits of one or two planes, lowest first; zero if there is no packed form.
   // backend/layout/packed_format.cpp lists the possible planes.
   uint32_t level_bits[2] = {};
+  PackedCodes codes = {};  // in place of level bits
   // Convert the numbers of a block between file and panel; null if they are equal.
   void (*to_panel)(BlockNumbers& numbers) = nullptr;
   void (*from_panel)(BlockNumbers& numbers) = nullptr;
@@ -159,8 +204,7 @@ struct ScaleBytes {
   uint8_t most = 255;
 };
 
-// A block type; element_enum.h lists its name and size. A format with a codebook looks up its
-// levels in parts().
+// A block type; element_enum.h lists its name and size.
 struct BlockFormat {
   ElementType type;
   BlockAccess block;
@@ -173,6 +217,7 @@ struct BlockFormat {
   float (*to_f32)(uint16_t) = f16_to_f32;     // conversion of scale and minimum
   float (*factor_to_f32)(uint8_t) = nullptr;  // set if factors are floats
   const int8_t* table = nullptr;
+  Codebook codebook = {};
   // Rounds to the nearest levels (round.h). Sets all numbers except `zero`.
   void (*round)(const BlockFormat& format, std::span<const float> values, BlockNumbers& numbers);
   Encoding encoding = {};
@@ -194,6 +239,8 @@ const FloatFormat* float_format(ElementType type);
 
 // Reads the numbers of one block.
 void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers);
+// Sets the levels of a format with a codebook from its codes and signs.
+void look_up_codes(const Codebook& codebook, BlockNumbers& numbers);
 // Computes the values of one block from its numbers.
 void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::span<float> out);
 

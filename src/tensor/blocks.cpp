@@ -83,6 +83,25 @@ void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumber
   numbers.zero = format.zero;
   numbers.scale = format.scale;
   format.block.read(in_file, numbers);
+  if (format.codebook.levels) look_up_codes(format.codebook, numbers);
+}
+
+void look_up_codes(const Codebook& codebook, BlockNumbers& numbers) {
+  for (size_t first = 0; first < kBlock256; first += codebook.n_values) {
+    const size_t code = numbers.codes[first / codebook.n_values];
+    std::memcpy(numbers.levels + first, codebook.levels + code * codebook.n_values,
+                codebook.n_values);
+  }
+  const bool are_shifts = codebook.signs == CodeSigns::kShifts;
+  for (size_t i = 0; i < kBlock256; ++i) {
+    uint8_t& level = numbers.levels[i];
+    const int signs = numbers.signs[i / 8];
+    if (are_shifts) {
+      level = static_cast<uint8_t>(level - 2 * signs);
+    } else if ((signs >> (i % 8) & 1) != 0) {
+      level = static_cast<uint8_t>(-level);  // 128 + x becomes 128 − x
+    }
+  }
 }
 
 void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::span<float> out) {

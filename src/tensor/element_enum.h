@@ -35,23 +35,23 @@ inline constexpr uint32_t kNoFileType = UINT32_MAX;
   row(kQ5_K, "q5_k", 13, 256, 176, 16) \
   row(kQ6_K, "q6_k", 14, 256, 210, 18) \
   row(kQ8_K, "q8_k", 15, 256, 292, kNoFileType) \
-  row(kIQ2_XXS, "iq2_xxs", 16, 256, 66, kNoFileType) \
-  row(kIQ2_XS, "iq2_xs", 17, 256, 74, kNoFileType) \
-  row(kIQ3_XXS, "iq3_xxs", 18, 256, 98, kNoFileType) \
-  row(kIQ1_S, "iq1_s", 19, 256, 50, kNoFileType) \
+  row(kIQ2_XXS, "iq2_xxs", 16, 256, 66, 19) \
+  row(kIQ2_XS, "iq2_xs", 17, 256, 74, 20) \
+  row(kIQ3_XXS, "iq3_xxs", 18, 256, 98, 23) \
+  row(kIQ1_S, "iq1_s", 19, 256, 50, 24) \
   row(kIQ4_NL, "iq4_nl", 20, 32, 18, 25) \
-  row(kIQ3_S, "iq3_s", 21, 256, 110, kNoFileType) \
-  row(kIQ2_S, "iq2_s", 22, 256, 82, kNoFileType) \
+  row(kIQ3_S, "iq3_s", 21, 256, 110, 26) \
+  row(kIQ2_S, "iq2_s", 22, 256, 82, 28) \
   row(kIQ4_XS, "iq4_xs", 23, 256, 136, 30) \
   row(kI8, "i8", 24, 1, 1, kNoFileType) \
   row(kI16, "i16", 25, 1, 2, kNoFileType) \
   row(kI32, "i32", 26, 1, 4, kNoFileType) \
   row(kI64, "i64", 27, 1, 8, kNoFileType) \
   row(kF64, "f64", 28, 1, 8, kNoFileType) \
-  row(kIQ1_M, "iq1_m", 29, 256, 56, kNoFileType) \
+  row(kIQ1_M, "iq1_m", 29, 256, 56, 31) \
   row(kBF16, "bf16", 30, 1, 2, 32) \
-  row(kTQ1_0, "tq1_0", 34, 256, 54, kNoFileType) \
-  row(kTQ2_0, "tq2_0", 35, 256, 66, kNoFileType) \
+  row(kTQ1_0, "tq1_0", 34, 256, 54, 36) \
+  row(kTQ2_0, "tq2_0", 35, 256, 66, 37) \
   row(kMXFP4, "mxfp4", 39, 32, 17, 38) \
   row(kInt4G32, "int4g32", kNoGgufId, 32, 20, kNoFileType) \
   row(kInt4G64, "int4g64", kNoGgufId, 64, 36, kNoFileType) \

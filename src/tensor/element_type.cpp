@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "tensor/block_format.h"
 #include "tensor/blocks_32.h"
+#include "tensor/code_blocks.h"
 #include "tensor/group_blocks.h"
 #include "tensor/k_blocks.h"
 
@@ -24,7 +25,7 @@ constexpr auto kFormats = [] {
   std::array<const BlockFormat*, kNumElementTypes> by_type{};
   for (const std::span<const BlockFormat> formats :
        {std::span<const BlockFormat>(kBlocksOf32), std::span<const BlockFormat>(kKBlocks),
-        std::span<const BlockFormat>(kGroups)}) {
+        std::span<const BlockFormat>(kGroups), std::span<const BlockFormat>(kCodeBlocks)}) {
     for (const BlockFormat& format : formats) by_type[static_cast<size_t>(format.type)] = &format;
   }
   return by_type;
@@ -39,6 +40,7 @@ constexpr bool have_the_size_of_their_traits(std::span<const BlockFormat> format
 static_assert(have_the_size_of_their_traits(kBlocksOf32));
 static_assert(have_the_size_of_their_traits(kKBlocks));
 static_assert(have_the_size_of_their_traits(kGroups));
+static_assert(have_the_size_of_their_traits(kCodeBlocks));
 
 }  // namespace
 

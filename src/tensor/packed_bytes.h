@@ -49,6 +49,20 @@ inline constexpr PackedBytes kSignedScale = {  // factors with offset −32, as 
     [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
       numbers.factors[b] = static_cast<uint8_t>(bytes[0] + 32);
     }};
+inline constexpr PackedBytes kUnsignedScale = {
+    1,
+    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) { bytes[0] = numbers.factors[b]; },
+    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) { numbers.factors[b] = bytes[0]; }};
+inline constexpr PackedBytes kOddFactorsOfHalves = {  // s of factors 2 · s + 1, in four bits each
+    1,
+    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
+      const uint8_t* factors = numbers.factors + 2 * b;
+      bytes[0] = static_cast<uint8_t>(factors[0] / 2 | factors[1] / 2 << 4);
+    },
+    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
+      numbers.factors[2 * b] = static_cast<uint8_t>(2 * (bytes[0] & 15) + 1);
+      numbers.factors[2 * b + 1] = static_cast<uint8_t>(2 * (bytes[0] >> 4) + 1);
+    }};
 inline constexpr PackedBytes kExponent = {  // exponent that is the scale of the block
     1,
     [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {

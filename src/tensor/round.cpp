@@ -5,15 +5,10 @@
 
 #include "tensor/e4m3.h"
 #include "tensor/half.h"
+#include "tensor/rounding.h"
 
 namespace kvik {
 namespace {
-
-float divide(float a, float b) { return b == 0 ? 0.0f : a / b; }
-
-float nearest(float value, float low, float high) {
-  return std::min(std::max(std::nearbyint(value), low), high);
-}
 
 // Returns the value of largest magnitude, with its sign.
 float peak_of(Values x) {

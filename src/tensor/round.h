@@ -42,6 +42,22 @@ void round_spans(const BlockFormat& format, Values x, BlockNumbers& numbers);
 void round_fitted_scales(const BlockFormat& format, Values x, BlockNumbers& numbers);
 void round_fitted_lines(const BlockFormat& format, Values x, BlockNumbers& numbers);
 
+// Rounds to the points of the format's codebook. The levels of each sub-block cover its peak. Each
+// value gets its nearest digit, and each point number the nearest point. If the number of negative
+// values must be even, the smallest of eight changes its sign if need be. Values are shifted down
+// if their sum is negative.
+void round_to_codes(const BlockFormat& format, Values x, BlockNumbers& numbers);
+// Rounds to −1, 0 and 1 times the peak.
+void round_to_signs(const BlockFormat& format, Values x, BlockNumbers& numbers);
+
+// Codebook::near_points of each grid.
+const uint16_t* near_iq3_xxs();
+const uint16_t* near_iq3_s();
+const uint16_t* near_iq2_xxs();
+const uint16_t* near_iq2_xs();
+const uint16_t* near_iq2_s();
+const uint16_t* near_iq1();
+
 // The levels of iq4_nl and iq4_xs (ggml's kvalues_iq4nl), denser around zero.
 inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};

@@ -31,6 +31,9 @@ def tokens_for(seed, n=None):
     return kvik.random_tokens(n or 61 + 9 * seed, N_VOCAB, seed)
 
 
+FEW_BITS = ("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "tq1_0", "tq2_0")
+
+
 class Oracle(unittest.TestCase):
     def assert_close(self, got, want, share):
         """Checks that the error of every row is within a share of its largest magnitude."""
@@ -121,7 +124,9 @@ class Oracle(unittest.TestCase):
         tokens = kvik.random_tokens(100, 2048, 1)
         for element_type in (*(name for name, (_, (n, _), _) in kvik.gguf_file.IN_FILES.items() if n == 256), "q4_k_m"):
             with self.subTest(type=element_type):
-                self.assert_agrees(kvik.demo_as(element_type), tokens, 0.03, kv_type="f32")
+                # Weights of so few bits make the largest logits small beside the errors of rounded activations: 3.4% at most, the median 1.2%.
+                share = 0.04 if element_type in FEW_BITS else 0.03
+                self.assert_agrees(kvik.demo_as(element_type), tokens, share, kv_type="f32")
 
     def test_small_blocks_on_the_trained_model(self):
         tokens = kvik.random_tokens(100, 2048, 1)
@@ -129,6 +134,15 @@ class Oracle(unittest.TestCase):
         for element_type in (name for name in small if name not in ("q8_0", "q4_0", "mxfp4")):  # tested elsewhere
             with self.subTest(type=element_type):
                 self.assert_agrees(kvik.demo_as(element_type), tokens, 0.03, kv_type="f32")
+
+    def test_a_file_whose_matrices_have_different_types(self):
+        """Published files of large models give more bits to the matrices whose errors cost most."""
+        types = "iq2_xxs,iq1_m,iq3_s,q4_k,iq1_s,iq3_xxs,iq2_s,iq4_xs,tq1_0,iq2_xs,q6_k"
+        path = kvik.made("demo-in-turn.gguf", "convert_gguf.py", "--type", types, kvik.DEMO)
+        self.assert_agrees(path, kvik.random_tokens(100, 2048, 1), 0.03, kv_type="f32")
+        shown = kvik.output("show", path).decode()
+        for element_type in types.split(","):
+            self.assertIn(element_type, shown)
 
     def test_compact_pages_stay_close(self):
         for name in LLAMAS + FEATURES:

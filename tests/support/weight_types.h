@@ -52,7 +52,7 @@ inline void make_random_block(ElementType type, std::span<std::byte> block,
   numbers.scale &= 0xbfff;  // no infinities: f16 below 2
   numbers.minimum &= 0xbfff;
   // Eight-bit scales exceed the range of f32, and 255 is NaN.
-  if (format->to_f32 != f16_to_f32) numbers.scale = (numbers.scale & 63) | 64;
+  if (format->packed.n_halves == 0) numbers.scale = (numbers.scale & 63) | 64;
   if (format->factor_to_f32) {  // unsigned E4M3
     for (uint8_t& factor : numbers.factors) factor &= 0x77;
   }

@@ -8,6 +8,7 @@ import struct
 import sys
 import numpy as np
 
+import code_quants
 import k_quants
 import small_quants
 
@@ -73,7 +74,7 @@ def encode(x, t):
 
 
 QUANTIZE = {t: functions[f"quantize_{name}"] for name, t in TYPES.items()
-            for functions in (globals(), vars(k_quants), vars(small_quants)) if f"quantize_{name}" in functions}
+            for functions in (globals(), vars(k_quants), vars(small_quants), vars(code_quants)) if f"quantize_{name}" in functions}
 
 
 def nbytes(shape, t):

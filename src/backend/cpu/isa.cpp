@@ -42,10 +42,16 @@ MatmulKernels matmul_of(const ActivationKernels (&activations)[kNumActivationFor
   return kernels;
 }
 
+// Kernels of the sets with AVX-512: they have the same bits with and without VBMI.
+WeightRows code_types() {
+  return __builtin_cpu_supports("avx512vbmi") ? avx512vbmi::kCodeTypes : avx512::kCodeTypes;
+}
+
 MatmulKernels with_bf16_products() {
   using namespace avx512;
-  MatmulKernels kernels = matmul_of(kActivations, {kMostUsedTypes, kSmallTypes, kLowBitTypes,
-                                                   kGroupTypes, kFp8Types, avx512bf16::kBf16Types});
+  MatmulKernels kernels =
+      matmul_of(kActivations, {kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, code_types(),
+                               kFp8Types, avx512bf16::kBf16Types});
   kernels.by_format[static_cast<size_t>(ActivationFormat::kBF16)] = avx512bf16::kBf16Activations;
   return kernels;
 }
@@ -58,21 +64,21 @@ std::span<const InstructionSet> instruction_sets() {
        scalar::kStateKernels, scalar::kLowRankKernels,
        matmul_of(scalar::kActivations,
                  {scalar::kMostUsedTypes, scalar::kSmallTypes, scalar::kLowBitTypes,
-                  scalar::kGroupTypes, scalar::kFp8Types})},
+                  scalar::kGroupTypes, scalar::kCodeTypes, scalar::kFp8Types})},
       {"avx2", has_avx2, always, avx2::kRowKernels, avx2::kAttentionKernels, avx2::kStateKernels,
        avx2::kLowRankKernels,
        matmul_of(avx2::kActivations, {avx2::kMostUsedTypes, avx2::kSmallTypes, avx2::kLowBitTypes,
-                                      avx2::kGroupTypes, avx2::kFp8Types})},
+                                      avx2::kGroupTypes, avx2::kCodeTypes, avx2::kFp8Types})},
       {"avxvnni", has_avxvnni, always, avx2::kRowKernels, avx2::kAttentionKernels,
        avx2::kStateKernels, avx2::kLowRankKernels,
        matmul_of(avxvnni::kActivations,
                  {avxvnni::kMostUsedTypes, avxvnni::kSmallTypes, avxvnni::kLowBitTypes,
-                  avxvnni::kGroupTypes, avxvnni::kFp8Types})},
+                  avxvnni::kGroupTypes, avxvnni::kCodeTypes, avxvnni::kFp8Types})},
       {"avx512", has_avx512, always, avx512::kRowKernels, avx512::kAttentionKernels,
        avx512::kStateKernels, avx512::kLowRankKernels,
        matmul_of(avx512::kActivations,
                  {avx512::kMostUsedTypes, avx512::kSmallTypes, avx512::kLowBitTypes,
-                  avx512::kGroupTypes, avx512::kFp8Types})},
+                  avx512::kGroupTypes, code_types(), avx512::kFp8Types})},
       {"avx512bf16", has_avx512bf16, is_amd, avx512::kRowKernels, avx512::kAttentionKernels,
        avx512::kStateKernels, avx512::kLowRankKernels, with_bf16_products()},
   };

@@ -85,7 +85,8 @@ PackedFormat format_of(ElementType type) {
                                                       : Layout::kElements};
   }
   const BlockFormat* blocks = block_format(type);
-  if (!blocks || blocks->packed.level_bits[0] == 0) return {.type = type};
+  if (!blocks) return {.type = type};
+  if (blocks->packed.level_bits[0] == 0 && blocks->packed.codes.n == 0) return {.type = type};
   const PackedLayout& packed = blocks->packed;
   return {.type = type,
           .layout = Layout::kBlocks,
@@ -156,6 +157,62 @@ uint16_t half_at(const std::byte* halves, uint32_t column) {
   return half;
 }
 
+// Bit `column` of a plane that has one for each column.
+void put_bit(bool is_set, uint32_t column, std::byte* plane) {
+  if (is_set) plane[column / 8] |= std::byte{1} << column % 8;
+}
+bool bit_at(const std::byte* plane, uint32_t column) {
+  return (plane[column / 8] >> column % 8 & std::byte{1}) != std::byte{0};
+}
+constexpr size_t kBitPlane = kPanelColumns / 8;
+
+// The codes of one column and 32 k, block b of the file's block, with their signs or shifts.
+void put_codes(const PackedCodes& planes, const BlockNumbers& numbers, uint32_t b, uint32_t column,
+               std::byte* at) {
+  const uint16_t* codes = numbers.codes + size_t{b} * planes.n;
+  const uint8_t* signs = numbers.signs + size_t{b} * kBlock32 / 8;
+  for (uint32_t i = 0; i < planes.n; ++i) {
+    at[i * kPanelColumns + column] = static_cast<std::byte>(codes[i] & 255);
+    for (uint32_t bit = 0; bit < planes.n_high; ++bit) {
+      put_bit((codes[i] >> (8 + bit) & 1) != 0, column, at + planes.high_at(i, bit));
+    }
+  }
+  at += planes.signs_at();
+  for (uint32_t i = 0; i < planes.n_shifts; ++i) {
+    put_bit(signs[i * kBlock32 / 8 / planes.n_shifts] != 0, column, at + i * kBitPlane);
+  }
+  if (planes.n_shifts > 0) return;
+  for (uint32_t g = 0; g < 8; ++g) {
+    const int four = signs[g / 2] >> (g % 2 * 4) & 15;
+    at[place(g, column) / 8] |= static_cast<std::byte>(four << (column % 2 * 4));
+  }
+}
+
+void get_codes(const PackedCodes& planes, const std::byte* at, uint32_t b, uint32_t column,
+               BlockNumbers& numbers) {
+  uint16_t* codes = numbers.codes + size_t{b} * planes.n;
+  uint8_t* signs = numbers.signs + size_t{b} * kBlock32 / 8;
+  for (uint32_t i = 0; i < planes.n; ++i) {
+    codes[i] = std::to_integer<uint8_t>(at[i * kPanelColumns + column]);
+    for (uint32_t bit = 0; bit < planes.n_high; ++bit) {
+      const bool is_set = bit_at(at + planes.high_at(i, bit), column);
+      if (is_set) codes[i] = static_cast<uint16_t>(codes[i] | 256 << bit);
+    }
+  }
+  at += planes.signs_at();
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (planes.n_shifts > 0) {
+      signs[i] = bit_at(at + i * planes.n_shifts / 4 * kBitPlane, column) ? 1 : 0;
+      continue;
+    }
+    signs[i] = 0;
+    for (uint32_t g = 2 * i; g < 2 * i + 2; ++g) {
+      const int four = std::to_integer<int>(at[place(g, column) / 8]) >> (column % 2 * 4) & 15;
+      signs[i] = static_cast<uint8_t>(signs[i] | four << (g % 2 * 4));
+    }
+  }
+}
+
 void pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
                  std::byte* unit) {
   const BlockFormat& in_file = *block_format(format.type);
@@ -178,6 +235,8 @@ void pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uin
         if (part.bytes > 0) part.put(numbers.levels + b * kBlock32, column, unit);
         unit += part.bytes;
       }
+      if (packed.codes.n > 0) put_codes(packed.codes, numbers, b, column, unit);
+      unit += packed.codes.bytes();
     }
   }
 }
@@ -204,7 +263,10 @@ void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t c
         if (part.bytes > 0) part.get(unit, column, numbers.levels + b * kBlock32);
         unit += part.bytes;
       }
+      if (packed.codes.n > 0) get_codes(packed.codes, unit, b, column, numbers);
+      unit += packed.codes.bytes();
     }
+    if (packed.codes.n > 0) look_up_codes(in_file.codebook, numbers);
     if (packed.from_panel) packed.from_panel(numbers);
     decode_block(in_file, numbers, out.subspan(begin, n));
   }

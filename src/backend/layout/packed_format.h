@@ -23,8 +23,9 @@ struct PanelPart {
 
 struct PackedFormat {
   // kElements, kPairs: single elements, or pairs of adjacent k. kBlocks: each block of the file is
-  // a header of f16, [n_halves][32]; then, for each 32 k, bytes [n][32] and the planes of levels.
-  // kFp8: each block is its scales times 256, [32] f32, then the numbers, [k][32].
+  // a header of f16, [n_halves][32]; then, for each 32 k, bytes [n][32] and the planes of levels,
+  // or codes (tensor/packed_codes.h). kFp8: each block is its scales times 256, [32] f32, then the
+  // numbers, [k][32].
   enum class Layout : uint8_t { kNone, kElements, kPairs, kBlocks, kFp8 };
 
   ElementType type = {};
@@ -34,7 +35,7 @@ struct PackedFormat {
 
   size_t header_bytes() const { return packed.n_halves * sizeof(uint16_t) * kPanelColumns; }
   size_t block_bytes() const {
-    return packed.bytes.n * kPanelColumns + parts[0].bytes + parts[1].bytes;
+    return packed.bytes.n * kPanelColumns + parts[0].bytes + parts[1].bytes + packed.codes.bytes();
   }
   // Returns the bytes of a block of the file for 32 columns.
   size_t unit_bytes() const {

@@ -20,8 +20,8 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 //   floats        [k][32], an odd k padded with zeros; bf16: [k / 2][32][2], padded likewise
 //   fp8, fp8g32   for each block: f32 scales [32], times 256, then bytes [k][32]
 //   block types   for each block of the file: f16 scales [32] and minima [32]; then, for each 32 k,
-//                 bytes [n][32] and the planes of levels. PackedLayout (tensor/block_format.h)
-//                 says which of these a type has
+//                 bytes [n][32] and the planes of levels, or codes (tensor/packed_codes.h).
+//                 PackedLayout (tensor/block_format.h) says which of these a type has
 //
 // Planes of the levels of 32 k, for 32 columns:
 //

@@ -140,8 +140,13 @@ double LimitModel::tokens_seen(uint32_t window, const BenchCase& bench) {
 LimitModel::Arithmetic LimitModel::arithmetic_of(ElementType type) {
   if (type == ElementType::kBF16) return Arithmetic::kBF16;
   if (float_format(type)) return Arithmetic::kF32;
-  // The tables of IQ4 have levels of eight bits.
-  if (type == ElementType::kIQ4_NL || type == ElementType::kIQ4_XS) return Arithmetic::kInt8;
+  // Types with tables are multiplied as levels of eight bits.
+  const BlockFormat* format = block_format(type);
+  const bool is_ternary = type == ElementType::kTQ1_0 || type == ElementType::kTQ2_0;
+  if (type == ElementType::kIQ4_NL || type == ElementType::kIQ4_XS ||
+      (format && format->codebook.levels) || is_ternary) {
+    return Arithmetic::kInt8;
+  }
   // Levels of up to six bits: at least two pairs of products add up in 16 bits, so the limit of
   // four bits is an upper bound. Types with levels of eight bits have more than seven bits.
   const ElementTraits& of = traits(type);

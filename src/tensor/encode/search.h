@@ -32,5 +32,7 @@ extern const Search kNvFp4Search;  // blocks of 64 values with four E4M3 scales 
 // Super-blocks with integer factors of scales and minima, or of scales only, per sub-block of 16 or
 // 32.
 extern const Search kLinesOf16Search, kLinesOf32Search, kScalesOf16Search;
+extern const Search kCodeSearch;  // super-blocks with a codebook
+extern const Search kSignSearch;  // super-blocks of −1, 0 and 1 with a scale
 
 }  // namespace kvik

@@ -19,7 +19,7 @@
 //   f32, f16, bf16, fp8: sum = fma(x[k], w[k], sum), from sum = 0
 //   quantized:      x ≈ row_scale · power · level, with a power for each block of 32 k; then
 //                   out = row_scale · sum (nvfp4: row_scale · scale of the matrix, rounded, · sum),
-//                   where for each block of 32 (q6_k, nvfp4: of 16)
+//                   where for each block of 32 (q6_k, nvfp4, iq2_xs, iq2_s, iq1_m: of 16)
 //                   sum = fma(power · Σ quant · level, w_scale, sum), and if there are minima
 //                   sum = fma(power · Σ level, −minimum, sum) for the block or, with q2_k and 8-bit
 //                   groups, for its first and then its second 16. All Σ are exact, and so are their
@@ -129,23 +129,30 @@ struct MatmulKernels {
 
 namespace scalar {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kCodeTypes,
+    kFp8Types;
 }  // namespace scalar
 namespace avx2 {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kCodeTypes,
+    kFp8Types;
 }  // namespace avx2
 namespace avxvnni {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kCodeTypes,
+    kFp8Types;
 }  // namespace avxvnni
 namespace avx512 {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kCodeTypes,
+    kFp8Types;
 }  // namespace avx512
 namespace avx512bf16 {  // everything else is that of avx512
 extern const ActivationKernels kBf16Activations;
 extern const WeightRows kBf16Types;
 }  // namespace avx512bf16
+namespace avx512vbmi {  // everything else is that of avx512
+extern const WeightRows kCodeTypes;
+}  // namespace avx512vbmi
 
 }  // namespace kvik::cpu

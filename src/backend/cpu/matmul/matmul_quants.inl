@@ -88,12 +88,19 @@ struct ByteScalesOfHalves {
   };
 };
 
-// The words of one block of activations, for a tile of R rows.
+// The words of one block of activations, for a tile of R rows. A Dot whose operands have
+// kStartTimes times the offset of the start word multiplies what that subtracts from the shift.
 template <class Dot, uint32_t R>
 struct BlockWords {
   const uint8_t* words;
   int32_t start(uint32_t part, uint32_t r) const {
-    return load_as<int32_t>(words + (Dot::kStartWord + part) * 4 * R + 4 * r);
+    const auto start = load_as<int32_t>(words + (Dot::kStartWord + part) * 4 * R + 4 * r);
+    if constexpr (requires { Dot::kStartTimes; }) {
+      const auto shift_bits = load_as<uint32_t>(words + 4 * r);
+      const uint32_t offset = static_cast<uint32_t>(start) - shift_bits;
+      return static_cast<int32_t>(shift_bits + Dot::kStartTimes * offset);
+    }
+    return start;
   }
   float shift(uint32_t r) const { return load_as<float>(words + 4 * r); }
   float level_sum(uint32_t part, uint32_t r) const {
