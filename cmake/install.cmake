@@ -1,6 +1,6 @@
-# `cmake --install` in four components: program (the program, its man pages, completions, notices), service (systemd units and their configuration),
-# monitoring (Grafana dashboard, Prometheus rules) and development (the files of find_package(kvik)). The target kvik_documents writes man pages and
-# completions.
+# `cmake --install` in five components: program (the program, its man pages, completions, notices), service (systemd units and their configuration),
+# monitoring (Grafana dashboard, Prometheus rules), library (libkvik.so.0) and development (its headers, kvik.pc, the files of find_package(kvik)).
+# The target kvik_documents writes man pages and completions.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 option(KVIK_PORTABLE "Install the portable program (cmake/portable.cmake)" OFF)
@@ -34,10 +34,31 @@ install(FILES deploy/grafana/kvik.json deploy/prometheus/alerts.yaml DESTINATION
 install(FILES deploy/systemd/kvik.service deploy/systemd/kvik.socket DESTINATION lib/systemd/system COMPONENT service)
 install(FILES deploy/kvik.toml DESTINATION /etc/kvik COMPONENT service)
 
-# find_package(kvik) exports the program only: there is no library with a stable interface.
+# The library and its headers. Not CMAKE_INSTALL_LIBDIR: packages for all distributions hold the same files.
+set(library_target kvik_shared)
+if(KVIK_PORTABLE)
+  set(library_target kvik_portable_shared)
+endif()
+get_target_property(kvik_library_version kvik_shared VERSION)
+install(PROGRAMS $<TARGET_FILE:${library_target}> DESTINATION lib RENAME libkvik.so.${kvik_library_version} COMPONENT library)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/links)
+foreach(link "libkvik.so.${kvik_abi} library" "libkvik.so development")
+  string(REPLACE " " ";" link ${link})
+  list(POP_BACK link component)
+  file(CREATE_LINK libkvik.so.${kvik_library_version} ${PROJECT_BINARY_DIR}/links/${link} SYMBOLIC)
+  install(FILES ${PROJECT_BINARY_DIR}/links/${link} DESTINATION lib COMPONENT ${component})
+endforeach()
+install(FILES include/kvik/kvik.h include/kvik/kvik.hpp DESTINATION include/kvik COMPONENT development)
+configure_file(cmake/kvik.pc.in ${PROJECT_BINARY_DIR}/kvik.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/kvik.pc DESTINATION lib/pkgconfig COMPONENT development)
+
+# find_package(kvik) exports the program, kvik::kvik, and the library, kvik::libkvik.
 set(kvik_program ${CMAKE_INSTALL_BINDIR}/kvik)
-set(config_folder lib/cmake/kvik)  # not CMAKE_INSTALL_LIBDIR: packages for all distributions hold the same files
-configure_package_config_file(cmake/kvik-config.cmake.in ${PROJECT_BINARY_DIR}/kvik-config.cmake INSTALL_DESTINATION ${config_folder} PATH_VARS kvik_program)
+set(kvik_headers include)
+set(kvik_library lib/libkvik.so.${kvik_library_version})
+set(config_folder lib/cmake/kvik)
+configure_package_config_file(cmake/kvik-config.cmake.in ${PROJECT_BINARY_DIR}/kvik-config.cmake INSTALL_DESTINATION ${config_folder}
+  PATH_VARS kvik_program kvik_headers kvik_library)
 # Before 1.0, a minor version may change flags. The program does not depend on the architecture for which the other project is compiled.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/kvik-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/kvik-config.cmake ${PROJECT_BINARY_DIR}/kvik-config-version.cmake DESTINATION ${config_folder} COMPONENT development)
@@ -66,9 +87,9 @@ set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_BINARY_DIR}/package_options.cmake)
 file(WRITE ${CPACK_PROJECT_CONFIG_FILE} [[
 if(CPACK_GENERATOR STREQUAL "DEB")
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-  set(CPACK_COMPONENTS_ALL program service monitoring development)
+  set(CPACK_COMPONENTS_ALL program service monitoring library development)
 else()
-  set(CPACK_COMPONENTS_ALL program monitoring development)
+  set(CPACK_COMPONENTS_ALL program monitoring library development)
   set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
   set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
 endif()

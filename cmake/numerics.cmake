@@ -34,6 +34,7 @@ function(kvik_numerics target)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   get_directory_property(options COMPILE_OPTIONS)
   list(FILTER options EXCLUDE REGEX "^-fmacro-prefix-map=|^-fpch-preprocess$")  # these do not affect the bits
+  list(REMOVE_ITEM options ${kvik_library_options})  # nor do these
   set(flags "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_SYSTEM_PROCESSOR} ${CMAKE_CXX_STANDARD}")
   string(APPEND flags " ${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}")
   foreach(isa avx2 avxvnni avx512 avx512bf16)

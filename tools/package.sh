@@ -13,7 +13,7 @@ tools/build_page.sh >&2 || echo "The page could not be built; / will say how to"
 tests=()
 if [[ ! -f build/CMakeCache.txt ]]; then tests=(-DKVIK_BUILD_TESTS=OFF); fi
 configure -DKVIK_PORTABLE=ON "${tests[@]}"
-cmake --build build --target kvik_portable kvik_documents --parallel "$(nproc)" >&2
+cmake --build build --target kvik_portable kvik_portable_shared kvik_documents --parallel "$(nproc)" >&2
 
 packages=$PWD/build/packages
 rm -rf "$packages"

@@ -26,6 +26,7 @@ model_packages=(python3 python3-pip)        # tools/fetch_models.py
 
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
+  pkgconf                                 # programs that use the library
   libboost-context1.81-dev                # fibers, to run CUDA kernels on the host thread by thread
   python3-jinja2                          # the oracle for chat templates
   python3 python3-numpy                   # end-to-end tests, the oracle

@@ -1,5 +1,5 @@
-// Defines the functions of newer glibc versions that the portable program uses, by means of
-// glibc 2.31 (cmake/portable.cmake).
+// Defines the functions of newer glibc versions that the portable program and library use, by means
+// of glibc 2.31 (cmake/portable.cmake).
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -71,29 +71,6 @@ int _dl_find_object(void* address, dl_find_object* out) {
     return 1;
   };
   return dl_iterate_phdr(visit, &search) == 1 ? 0 : -1;
-}
-
-// Until glibc 2.33 the program itself, not glibc, calls its constructors: by the function `init`
-// that it passes to __libc_start_main(). The start files of later versions pass none. The linker
-// replaces their call (--wrap).
-using Main = int (*)(int, char**, char**);
-using Constructor = void (*)(int, char**, char**);
-extern Constructor __init_array_start[], __init_array_end[];
-void _init();
-int __real___libc_start_main(Main main, int argc, char** argv, Constructor init, void (*fini)(),
-                             void (*rtld_fini)(), void* stack_end);
-
-static void call_constructors(int argc, char** argv, char** environment) {
-  _init();
-  for (const Constructor* constructor = __init_array_start; constructor != __init_array_end;
-       ++constructor) {
-    (*constructor)(argc, argv, environment);
-  }
-}
-
-int __wrap___libc_start_main(Main main, int argc, char** argv, Constructor, void (*fini)(),
-                             void (*rtld_fini)(), void* stack_end) {
-  return __real___libc_start_main(main, argc, argv, call_constructors, fini, rtld_fini, stack_end);
 }
 
 }  // extern "C"

@@ -9,7 +9,9 @@
 #include <climits>
 #include <new>
 #include <string>
+#include <utility>
 
+#include "base/mutex.h"
 #include "base/printable.h"
 
 namespace kvik::log {
@@ -27,6 +29,16 @@ bool takes_a_line() {
   return ::poll(&out, 1, 0) != 0;  // a broken pipe fails at once
 }
 
+std::string line_of(fmt::string_view format, fmt::format_args values) {
+  std::string line = printable(fmt::vformat(format, values), Breaks::kShown);
+  if (line.size() > kMaxBytes) {
+    size_t n = kMaxBytes - 4;
+    while ((line[n] & 0xC0) == 0x80) --n;  // do not cut inside a character
+    line.replace(n, line.npos, " ...");
+  }
+  return line;
+}
+
 void write_line(spdlog::level::level_enum level, fmt::string_view format, fmt::format_args values) {
   if (!takes_a_line()) {
     ++n_lost;
@@ -35,16 +47,40 @@ void write_line(spdlog::level::level_enum level, fmt::string_view format, fmt::f
   if (const uint64_t n = n_lost.exchange(0); n > 0) {
     spdlog::log(level, "{} log lines were dropped because stderr was not read in time", n);
   }
-  std::string line = printable(fmt::vformat(format, values), Breaks::kShown);
-  if (line.size() > kMaxBytes) {
-    size_t n = kMaxBytes - 4;
-    while ((line[n] & 0xC0) == 0x80) --n;  // do not cut inside a character
-    line.replace(n, line.npos, " ...");
+  spdlog::log(level, spdlog::string_view_t(line_of(format, values)));
+}
+
+// The receiver that replaces stderr, if there is one.
+class Receivers {
+ public:
+  void set(Level least, Receiver receiver) {
+    const MutexLock lock(mutex_);
+    least_ = least;
+    receiver_ = std::move(receiver);
+    is_used_ = true;
   }
-  spdlog::log(level, spdlog::string_view_t(line));
+  bool is_used() const { return is_used_; }
+  void pass_on(Level level, fmt::string_view format, fmt::format_args values) {
+    const MutexLock lock(mutex_);
+    if (receiver_ && level >= least_) receiver_(level, line_of(format, values));
+  }
+
+ private:
+  Mutex mutex_;
+  std::atomic<bool> is_used_ = false;
+  Level least_ GUARDED_BY(mutex_) = Level::kInfo;
+  Receiver receiver_ GUARDED_BY(mutex_);
+};
+
+// Never destroyed: threads may log until the process ends.
+Receivers& receivers() {
+  static auto* const all = new Receivers;
+  return *all;
 }
 
 }  // namespace
+
+void send_to(Level least, Receiver receiver) { receivers().set(least, std::move(receiver)); }
 
 void init(std::string_view level) {
   static const auto logger = spdlog::stderr_color_mt("kvik");
@@ -58,8 +94,10 @@ void write(Level level, fmt::string_view format, fmt::format_args values) {
   constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                    spdlog::level::warn, spdlog::level::err};
   const auto spdlog_level = kLevels[static_cast<size_t>(level)];
-  if (!spdlog::should_log(spdlog_level)) return;
+  const bool has_receiver = receivers().is_used();
+  if (!has_receiver && !spdlog::should_log(spdlog_level)) return;
   try {
+    if (has_receiver) return receivers().pass_on(level, format, values);
     write_line(spdlog_level, format, values);
   } catch (const std::bad_alloc&) {
     ++n_lost;

@@ -195,7 +195,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
   count_parameters(source.tensors(), loaded);
   ProgressBar bar("loading");
   const auto show_progress = [&](uint64_t done, uint64_t all) {
-    bar.show(done, all, format_bytes(done));
+    if (options.shows_progress) bar.show(done, all, format_bytes(done));
     if (options.on_progress) options.on_progress(done, all);
   };
   TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, show_progress,

@@ -37,7 +37,8 @@ struct ModelOptions {
   std::string adapter = {};  // "PATH[:SCALE]"; empty: none
   // CUDA device number; std::nullopt: the CPU.
   std::optional<uint32_t> gpu = std::nullopt;
-  bool overcommits = false;  // allows a plan that needs more memory than the machine has
+  bool overcommits = false;    // allows a plan that needs more memory than the machine has
+  bool shows_progress = true;  // a progress bar, if stderr is a terminal
   // Called while weights are loaded, with the bytes done and all bytes; empty: not called.
   std::function<void(uint64_t, uint64_t)> on_progress = {};
 };
@@ -94,8 +95,7 @@ StatedChoice choose_memory(const ModelOptions& options, const EngineOptions& eng
                            const MemoryBeside& beside, const Footprint& footprint,
                            Backend& backend);
 
-// Loads and packs a model. Shows a progress bar if stderr is a terminal. Warns if n_ctx exceeds the
-// trained context.
+// Loads and packs a model. Warns if n_ctx exceeds the trained context.
 Result<LoadedModel> load_model(const ModelOptions& options);
 // Like the above, with an opened source and a backend.
 Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,

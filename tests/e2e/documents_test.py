@@ -51,6 +51,8 @@ COVERED = [
     ("docs/guides/install.md", "tar -xzf", "tests/e2e/installation_test.py"),
     ("docs/guides/install.md", "pipx install", "tests/e2e/package_test.py"),
     ("docs/guides/install.md", "cmake --install", "tests/e2e/package_test.py"),
+    ("docs/guides/library.md", "cmake --install", "tests/e2e/library_test.py"),
+    ("docs/guides/library.md", "kvik_request_start", "docs/examples/stream.c"),
 ]
 # Blocks that no test runs: document, words in the block, reason.
 NOT_RUN = [

@@ -33,7 +33,7 @@ def build():
     """Builds the portable program and the documents, which the target `all` leaves out."""
     if kvik.SANITIZED:
         raise unittest.SkipTest("packages are made of release builds")
-    done = subprocess.run(["cmake", "--build", BUILD, "--target", "kvik_portable", "kvik_documents"], capture_output=True, text=True)
+    done = subprocess.run(["cmake", "--build", BUILD, "--target", "kvik_portable", "kvik_portable_shared", "kvik_shared", "kvik_documents"], capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(done.stdout[-3000:] + done.stderr[-3000:])
 
@@ -77,6 +77,17 @@ class PortableProgram(Package):
         self.assertIn("libpthread.so.0", needed)  # until glibc 2.33 it has the threads
         self.assertLessEqual(needed, GLIBC_LIBRARIES)
         self.assertNotIn("RUNPATH", output("readelf", "-d", PORTABLE))
+
+    def test_the_library_needs_only_glibc_2_31(self):
+        library = os.path.join(BUILD, "portable/libkvik.so.0")
+        symbols = output("readelf", "-W", "--dyn-syms", library)
+        versions = {tuple(map(int, v.split("."))) for v in re.findall(r"@GLIBC_([\d.]+)", symbols)}
+        self.assertLessEqual(max(versions), GLIBC)
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", library)))
+        self.assertLessEqual(needed, GLIBC_LIBRARIES)
+        exported = output("nm", "--dynamic", "--defined-only", "--with-symbol-versions", library)
+        functions = sorted(line.split()[2] for line in exported.splitlines() if line.split()[1] != "A")
+        self.assertEqual(functions, pathlib.Path(kvik.ROOT, "tests/library/symbols.txt").read_text().split())
 
     def test_it_computes_the_bits_of_the_program(self):
         tokens = ",".join(str(t) for t in kvik.random_tokens(100, 2000, 1))
@@ -209,7 +220,10 @@ class Components(Package):
         self.assertEqual(self.installed("service")[1], {"usr/lib/systemd/system/kvik.service", "usr/lib/systemd/system/kvik.socket", "etc/kvik/kvik.toml",
                                                        "usr/share/doc/kvik/copyright"})
         self.assertEqual(self.installed("monitoring")[1], {"usr/share/kvik/kvik.json", "usr/share/kvik/alerts.yaml"})
-        self.assertEqual(self.installed("development")[1], {"usr/lib/cmake/kvik/kvik-config.cmake", "usr/lib/cmake/kvik/kvik-config-version.cmake"})
+        self.assertEqual(self.installed("library")[1], {"usr/lib/libkvik.so.0", f"usr/lib/libkvik.so.{VERSION}"})
+        self.assertEqual(self.installed("development")[1],
+                         {"usr/lib/cmake/kvik/kvik-config.cmake", "usr/lib/cmake/kvik/kvik-config-version.cmake", "usr/lib/libkvik.so",
+                          "usr/lib/pkgconfig/kvik.pc", "usr/include/kvik/kvik.h", "usr/include/kvik/kvik.hpp"})
 
     def test_the_guide_names_the_components(self):
         files = pathlib.Path(BUILD).rglob("cmake_install.cmake")
@@ -241,7 +255,7 @@ add_custom_target(version ALL DEPENDS version.txt)
 
     def test_a_project_runs_the_program(self):
         moved = os.path.join(self.folder(), "moved")
-        shutil.copytree(self.prefix("program", "development"), moved)
+        shutil.copytree(self.prefix("program", "library", "development"), moved)
         done = self.configure(moved, ".".join(VERSION.split(".")[:2]))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"{moved}/lib/cmake/kvik", pathlib.Path(self.project, "build/CMakeCache.txt").read_text())

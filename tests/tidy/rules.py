@@ -12,7 +12,7 @@ import subprocess
 TREE_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
 FLOORS = ("base", "tensor", "catalogue", "backend", "format", "text", "template", "constrain", "kv", "tier", "model", "engine",
-          "service", "hub", "host", "study", "server", "cli", "main")
+          "service", "hub", "host", "study", "server", "cli", "library", "main")
 
 # Allowed includes of a floor in addition to its own files, `base` and `tensor`: a floor, a folder of it, or one header.
 MAY_INCLUDE = {
@@ -35,6 +35,7 @@ MAY_INCLUDE = {
     "study": ("host", "hub", "service", "engine", "text", "template", "constrain", "model", "tier", "kv", "backend", "format", "catalogue"),
     "server": ("service",),
     "cli": ("service",),
+    "library": ("server", "host", "hub", "service", "engine", "text", "template", "constrain", "model", "tier", "kv", "backend", "format", "catalogue"),
     "main": FLOORS,
 }
 
@@ -54,10 +55,10 @@ MAY_REACH = {
 
 # Headers that compile slowly or depend on a library are limited to the floors that need them.
 LIBRARIES = {
-    "boost/": ("server", "main"),
+    "boost/": ("server", "library", "main"),
     "boost/asio/buffer.hpp": ("server", "cli"),
     "boost/beast/http": ("server", "cli"),
-    "boost/json": ("base", "format", "text", "study", "server", "cli", "main"),
+    "boost/json": ("base", "format", "text", "study", "server", "cli", "library", "main"),
     "pcre2.h": ("format", "text"),
     "CLI/": ("main",),
     "unicode/": ("text", "template", "constrain"),

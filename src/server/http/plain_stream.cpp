@@ -1,10 +1,10 @@
 #include "server/http/plain_stream.h"
 
-#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 
 #include "server/http/await.h"
+#include "server/http/read_buffer.h"
 
 namespace kvik {
 
@@ -17,13 +17,12 @@ asio::awaitable<bool> PlainStream::open(std::chrono::milliseconds) {
   co_return !error;
 }
 
-// Most connections are idle most of the time: one buffer for all of them instead of one each.
 asio::awaitable<std::string_view> PlainStream::read_some() {
-  thread_local std::array<char, size_t{16} << 10> buffer;
   for (;;) {
     const auto [failure] = co_await socket_.async_wait(tcp::socket::wait_read, kAwait);
     if (failure) co_return "";
     boost::system::error_code error;
+    ReadBuffer& buffer = read_buffer();
     const size_t n = socket_.read_some(asio::buffer(buffer), error);
     if (!error) co_return std::string_view(buffer.data(), n);
     if (error != asio::error::would_block) co_return "";

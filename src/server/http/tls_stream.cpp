@@ -6,13 +6,13 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <utility>
 
 #include "base/log.h"
 #include "server/http/await.h"
+#include "server/http/read_buffer.h"
 
 namespace kvik {
 
@@ -160,10 +160,9 @@ asio::awaitable<bool> TlsStream::open(std::chrono::milliseconds at_most) {
   co_return false;
 }
 
-// One buffer for all connections, because most of them are idle most of the time.
 asio::awaitable<std::string_view> TlsStream::read_some() {
-  thread_local std::array<char, size_t{16} << 10> buffer;
   for (;;) {
+    ReadBuffer& buffer = read_buffer();
     ERR_clear_error();
     const int n = SSL_read(session_->tls.get(), buffer.data(), static_cast<int>(buffer.size()));
     if (n > 0) {

@@ -1,0 +1,182 @@
+#include "library/model_options.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text/nearest_name.h"
+#include "server/dialects/json_fields.h"
+#include "server/dialects/request_body.h"
+#include "template/chat_template.h"
+
+namespace kvik {
+namespace {
+
+using Read = Result<void> (*)(const JsonFields& fields, LibraryOptions& options);
+
+Result<void> wrong(std::string_view name, std::string_view value, std::string_view expected) {
+  return refuse(name, fmt::format("{} is '{}', expected {}", name, printable(value), expected));
+}
+
+// Reads a member of the given type into `to`, if it is present.
+Result<void> read_to(const JsonFields& fields, std::string_view name, std::string& to) {
+  TRY_ASSIGN(const auto value, fields.text(name));
+  if (value) to = *value;
+  return {};
+}
+Result<void> read_to(const JsonFields& fields, std::string_view name, bool& to) {
+  TRY_ASSIGN(const auto value, fields.flag(name));
+  if (value) to = *value;
+  return {};
+}
+template <std::unsigned_integral T>
+Result<void> read_to(const JsonFields& fields, std::string_view name, T& to) {
+  TRY_ASSIGN(const auto value, fields.count<T>(name));
+  if (value) to = *value;
+  return {};
+}
+
+Result<void> read_context(const JsonFields& fields, LibraryOptions& options) {
+  TRY_ASSIGN(const auto n_ctx, fields.count<uint32_t>("ctx"));
+  if (!n_ctx) return {};
+  if (*n_ctx == 0) return wrong("ctx", "0", "a number of tokens");
+  options.model.n_ctx = *n_ctx;
+  options.model.chooses_ctx = false;
+  return {};
+}
+
+Result<void> read_kv_type(const JsonFields& fields, LibraryOptions& options) {
+  TRY_ASSIGN(const auto name, fields.text("kv_type"));
+  if (!name) return {};
+  const auto type = kv_type_from_name(*name);
+  if (!type) return wrong("kv_type", *name, kKvTypeNames);
+  options.model.kv_type = *type;
+  return {};
+}
+
+Result<void> read_device(const JsonFields& fields, LibraryOptions& options) {
+  TRY_ASSIGN(const auto name, fields.text("device"));
+  if (!name) return {};
+  TRY_ASSIGN(options.model.gpu, gpu_from_name(*name));
+  return {};
+}
+
+Result<void> read_huge_pages(const JsonFields& fields, LibraryOptions& options) {
+  TRY_ASSIGN(const auto is_on, fields.flag("huge_pages"));
+  if (is_on) options.model.huge_pages = *is_on ? HugePages::kOn : HugePages::kOff;
+  return {};
+}
+
+Result<void> read_adapters(const JsonFields& fields, LibraryOptions& options) {
+  TRY_ASSIGN(const auto adapters, fields.object("adapters"));
+  if (!adapters) return {};
+  for (const auto& [name, path] : adapters->all()) {
+    TRY_ASSIGN(const auto text, adapters->text(name));
+    if (text) {
+      options.serving.adapters.named.push_back(fmt::format("{}={}", std::string_view(name), *text));
+    }
+  }
+  return {};
+}
+
+Result<void> read_chat_template(const JsonFields& fields, LibraryOptions& options) {
+  TRY_ASSIGN(const auto source, fields.text("chat_template"));
+  if (!source) return {};
+  const auto parsed = ChatTemplate::parse(*source);
+  if (!parsed) return refuse("chat_template", "chat_template: " + parsed.error().message);
+  options.serving.chat.chat_template = *source;
+  return {};
+}
+
+Result<void> read_disk(const JsonFields& fields, LibraryOptions& options) {
+  TRY_ASSIGN(const auto folder, fields.text("disk"));
+  TRY_ASSIGN(const auto max_bytes, fields.count<uint64_t>("disk_bytes"));
+  if (!folder) return {};
+  options.disk = DiskTierOptions{.folder = *folder};
+  if (max_bytes) options.disk->max_bytes = *max_bytes;
+  options.serving.chat.answer_folder = *folder;
+  return {};
+}
+
+struct Option {
+  const char* name;
+  Read read;
+};
+
+// Each member has an entry; "disk_bytes" is read with "disk".
+constexpr Option kOptions[] = {
+    {"name", [](const auto& f, auto& o) { return read_to(f, "name", o.model.name); }},
+    {"ctx", read_context},
+    {"threads", [](const auto& f, auto& o) { return read_to(f, "threads", o.model.n_threads); }},
+    {"kv_type", read_kv_type},
+    {"kv_bytes",
+     [](const auto& f, auto& o) -> Result<void> {
+       TRY_ASSIGN(o.kv_bytes, f.template count<uint64_t>("kv_bytes"));
+       return {};
+     }},
+    {"huge_pages", read_huge_pages},
+    {"isa", [](const auto& f, auto& o) { return read_to(f, "isa", o.model.isa); }},
+    {"device", read_device},
+    {"overcommit",
+     [](const auto& f, auto& o) { return read_to(f, "overcommit", o.model.overcommits); }},
+    {"adapter", [](const auto& f, auto& o) { return read_to(f, "adapter", o.model.adapter); }},
+    {"adapters", read_adapters},
+    {"adapter_folder",
+     [](const auto& f, auto& o) {
+       return read_to(f, "adapter_folder", o.serving.adapters.folder);
+     }},
+    {"adapter_bytes",
+     [](const auto& f, auto& o) {
+       return read_to(f, "adapter_bytes", o.serving.adapters.budget_bytes);
+     }},
+    {"draft", [](const auto& f, auto& o) { return read_to(f, "draft", o.draft); }},
+    {"speculate",
+     [](const auto& f, auto& o) -> Result<void> {
+       TRY_ASSIGN(const auto is_on, f.flag("speculate"));
+       if (is_on && !*is_on) o.engine.speculation.mode = SpeculationOptions::Mode::kOff;
+       return {};
+     }},
+    {"chat_template", read_chat_template},
+    {"tool_format",
+     [](const auto& f, auto& o) { return read_to(f, "tool_format", o.serving.chat.tool_format); }},
+    {"disk", read_disk},
+    {"disk_bytes", [](const auto&, auto&) { return Result<void>(); }},
+    {"max_running",
+     [](const auto& f, auto& o) { return read_to(f, "max_running", o.engine.max_running); }},
+    {"max_queue",
+     [](const auto& f, auto& o) { return read_to(f, "max_queue", o.engine.max_queue); }},
+};
+
+Result<void> check_names(const boost::json::object& object) {
+  std::vector<std::string> known;
+  for (const Option& option : kOptions) known.emplace_back(option.name);
+  for (const auto& member : object) {
+    const std::string_view name = member.key();
+    if (std::ranges::find(known, name) != known.end()) continue;
+    return refuse(
+        name, fmt::format("there is no option '{}'{}", printable(name), did_you_mean(name, known)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<LibraryOptions> read_library_options(std::string_view json) {
+  constexpr uint64_t kTokens = 64 << 10;  // for the bounds on the size of the text
+  LibraryOptions options;
+  options.model.shows_progress = false;
+  if (json.empty()) return options;
+  ByteShare share;
+  JsonBudget budget{.n_ctx = kTokens, .share = share};
+  const RequestBody body = parse_body(budget, json);
+  if (budget.fault) return std::unexpected<Error>(*budget.fault);
+  TRY_ASSIGN(const JsonFields fields, body.fields());
+  TRY(check_names(fields.all()));
+  for (const Option& option : kOptions) TRY(option.read(fields, options));
+  return options;
+}
+
+}  // namespace kvik

@@ -1,0 +1,193 @@
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "library/opened_model.h"
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(LibraryModel, version_is_that_of_the_header) {
+  EXPECT_EQ(kvik_version_number(), KVIK_VERSION);
+  const std::string header = std::to_string(KVIK_VERSION_MAJOR) + "." +
+                             std::to_string(KVIK_VERSION_MINOR) + "." +
+                             std::to_string(KVIK_VERSION_PATCH);
+  EXPECT_EQ(kvik_version(), header);
+}
+
+TEST(LibraryModel, missing_file_is_an_error_with_its_name) {
+  kvik_model* model = nullptr;
+  kvik_error error{};
+  EXPECT_EQ(kvik_model_open("/no/such.gguf", nullptr, nullptr, nullptr, &model, &error),
+            KVIK_NOT_FOUND);
+  EXPECT_EQ(error.code, KVIK_NOT_FOUND);
+  EXPECT_THAT(error.message, HasSubstr("/no/such.gguf"));
+  EXPECT_EQ(model, nullptr);
+}
+
+TEST(LibraryModel, options_that_do_not_exist_are_errors_with_a_hint) {
+  const auto message_of = [](const char* options) {
+    kvik_model* model = nullptr;
+    kvik_error error{};
+    EXPECT_EQ(kvik_model_open("demo", options, nullptr, nullptr, &model, &error),
+              KVIK_INVALID_ARGUMENT)
+        << options;
+    return std::string(error.message);
+  };
+  EXPECT_THAT(message_of(R"({"thread": 2})"), HasSubstr("did you mean threads?"));
+  EXPECT_THAT(message_of(R"({"kv_type": "int3"})"), HasSubstr("kv_type is 'int3', expected"));
+  EXPECT_THAT(message_of(R"({"ctx": "8k"})"), HasSubstr("ctx"));
+  EXPECT_THAT(message_of(R"({"ctx": 0})"), HasSubstr("ctx is '0'"));
+  EXPECT_THAT(message_of(R"({"device": "tpu"})"), HasSubstr("tpu"));
+  EXPECT_THAT(message_of(R"({"chat_template": "{% if %}"})"), HasSubstr("chat_template: "));
+  EXPECT_THAT(message_of(R"([1])"), Not(testing::IsEmpty()));
+  EXPECT_THAT(message_of(R"({)"), Not(testing::IsEmpty()));
+}
+
+TEST(LibraryModel, null_pointers_are_errors_that_name_them) {
+  kvik_error error{};
+  kvik_model* model = nullptr;
+  EXPECT_EQ(kvik_model_open(nullptr, nullptr, nullptr, nullptr, &model, &error),
+            KVIK_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "path is NULL");
+  EXPECT_EQ(kvik_model_info(nullptr, nullptr, nullptr), KVIK_INVALID_ARGUMENT);
+  EXPECT_EQ(kvik_request_next(nullptr, 0, nullptr, nullptr, nullptr, &error),
+            KVIK_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "request is NULL");
+  kvik_model_close(nullptr);
+  kvik_request_free(nullptr);
+  kvik_request_cancel(nullptr);
+  kvik_session_free(nullptr);
+  kvik_free(nullptr);
+}
+
+TEST(LibraryModel, progress_reaches_the_end) {
+  struct Seen {
+    uint64_t n_done = 0, n_all = 0;
+  } seen;
+  const auto note = [](uint64_t n_done, uint64_t n_all, void* user) {
+    *static_cast<Seen*>(user) = {n_done, n_all};
+  };
+  kvik_model* model = nullptr;
+  ASSERT_EQ(kvik_model_open("demo", R"({"threads": 1, "kv_bytes": 16777216})", note, &seen, &model,
+                            nullptr),
+            KVIK_OK);
+  kvik_model_close(model);
+  EXPECT_GT(seen.n_all, 0u);
+  EXPECT_EQ(seen.n_done, seen.n_all);
+}
+
+TEST(LibraryModel, info_has_the_sizes_that_the_functions_return) {
+  char* json = nullptr;
+  ASSERT_EQ(kvik_model_info(demo(), &json, nullptr), KVIK_OK);
+  EXPECT_EQ(number_in(json, "n_vocab"), kvik_model_vocabulary(demo()));
+  EXPECT_EQ(number_in(json, "n_ctx"), kvik_model_context(demo()));
+  EXPECT_EQ(number_in(json, "model_dim"), kvik_model_dimension(demo()));
+  EXPECT_THAT(json, HasSubstr(R"("id":"demo")"));
+  kvik_free(json);
+}
+
+TEST(LibraryModel, text_survives_tokens) {
+  const std::string text = "ROMEO:\nBut soft, what light – ü 文 \U0001F98A";
+  const Tokens tokens = tokens_of(text, 0);
+  char* back = nullptr;
+  size_t n = 0;
+  ASSERT_EQ(kvik_detokenize(demo(), tokens.data(), tokens.size(), &back, &n, nullptr), KVIK_OK);
+  EXPECT_EQ(std::string(back, n), text);
+  EXPECT_EQ(back[n], '\0');
+  kvik_free(back);
+}
+
+TEST(LibraryModel, empty_text_has_no_tokens) { EXPECT_TRUE(tokens_of("", 0).empty()); }
+
+TEST(LibraryModel, token_outside_the_vocabulary_is_an_error) {
+  const kvik_token wrong = kvik_model_vocabulary(demo());
+  char* text = nullptr;
+  kvik_error error{};
+  EXPECT_EQ(kvik_detokenize(demo(), &wrong, 1, &text, nullptr, &error), KVIK_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr(std::to_string(wrong)));
+}
+
+TEST(LibraryModel, last_logits_are_the_last_row_of_all_logits) {
+  const Tokens tokens = tokens_of("ROMEO:\nBut soft");
+  const size_t n_vocab = kvik_model_vocabulary(demo());
+  std::vector<float> all(tokens.size() * n_vocab);
+  ASSERT_EQ(kvik_all_logits(demo(), tokens.data(), tokens.size(), all.data(), all.size(), nullptr),
+            KVIK_OK);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::vector<float> row = logits_of(Tokens(tokens.begin(), tokens.begin() + i + 1));
+    EXPECT_EQ(std::memcmp(row.data(), &all[i * n_vocab], n_vocab * sizeof(float)), 0) << i;
+  }
+}
+
+TEST(LibraryModel, scores_are_log_probabilities_by_the_logits) {
+  const Tokens tokens = tokens_of("ROMEO:\nBut soft");
+  std::vector<float> scores(tokens.size());
+  ASSERT_EQ(kvik_score(demo(), tokens.data(), tokens.size(), scores.data(), scores.size(), nullptr),
+            KVIK_OK);
+  EXPECT_EQ(scores[0], 0.0f);
+  for (size_t i = 1; i < tokens.size(); ++i) {
+    const std::vector<float> logits = logits_of(Tokens(tokens.begin(), tokens.begin() + i));
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    EXPECT_NEAR(scores[i], logits[tokens[i]] - std::log(sum), 1e-4) << i;
+  }
+}
+
+TEST(LibraryModel, too_small_an_array_is_an_error) {
+  const Tokens tokens = tokens_of("ROMEO:");
+  std::vector<float> logits(3);
+  kvik_error error{};
+  EXPECT_EQ(kvik_logits(demo(), tokens.data(), tokens.size(), logits.data(), 3, &error),
+            KVIK_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("room for 3 floats"));
+}
+
+TEST(LibraryModel, too_many_tokens_are_a_context_length_error) {
+  const Tokens tokens(kvik_model_context(demo()) + 1, 5);
+  std::vector<float> logits(kvik_model_vocabulary(demo()));
+  EXPECT_EQ(
+      kvik_logits(demo(), tokens.data(), tokens.size(), logits.data(), logits.size(), nullptr),
+      KVIK_CONTEXT_LENGTH);
+}
+
+TEST(LibraryModel, embeddings_have_length_one) {
+  const Tokens tokens = tokens_of("ROMEO:");
+  std::vector<float> mean(kvik_model_dimension(demo())), last(mean.size());
+  ASSERT_EQ(kvik_embed(demo(), tokens.data(), tokens.size(), KVIK_POOLING_MEAN, mean.data(),
+                       mean.size(), nullptr),
+            KVIK_OK);
+  ASSERT_EQ(kvik_embed(demo(), tokens.data(), tokens.size(), KVIK_POOLING_LAST, last.data(),
+                       last.size(), nullptr),
+            KVIK_OK);
+  double squares = 0;
+  for (const float value : mean) squares += static_cast<double>(value) * static_cast<double>(value);
+  EXPECT_NEAR(squares, 1, 1e-5);
+  EXPECT_NE(mean, last);
+}
+
+TEST(LibraryModel, log_messages_go_to_the_callback_alone) {
+  std::string messages;
+  const auto add = [](int, const char* message, void* user) {
+    *static_cast<std::string*>(user) += std::string(message) + "\n";
+  };
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  kvik_set_log(KVIK_LOG_INFO, add, &messages);
+  open_demo(R"({"threads": 1, "ctx": 1000000, "kv_type": "int4", "overcommit": true})");
+  kvik_set_log(KVIK_LOG_INFO, nullptr, nullptr);
+  open_demo();
+  EXPECT_THAT(messages, HasSubstr("a context of 1000000 tokens exceeds"));
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(LibraryModel, closing_a_model_keeps_it_for_its_requests) {
+  Model model = open_demo();
+  const Request request =
+      start("/v1/completions", R"({"prompt": "ROMEO:", "max_tokens": 5})", "POST", model.get());
+  model.reset();
+  EXPECT_EQ(events_of(request.get()).size(), 1u);
+}
