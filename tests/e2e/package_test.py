@@ -289,6 +289,9 @@ class Registries(Package):
         self.assertIn("kvik " + VERSION, output(program, "--version"))
         for path in ("man/man1/kvik-serve.1.gz", "bash-completion/completions/kvik", "fish/vendor_completions.d/kvik.fish"):
             self.assertTrue(os.path.exists(os.path.join(folder, "venv/share", path)), path)
+        code = "import kvik; llm = kvik.LLM('demo', ctx=512); print(llm.generate('ROMEO:', max_tokens=10, temperature=0)); print(kvik.__version__)"
+        answer = output(os.path.join(folder, "venv/bin/python"), "-I", "-c", code, cwd=folder)  # of an environment without any other package
+        self.assertEqual(answer, output(kvik.BINARY, *RUN).rstrip("\n").removeprefix("ROMEO:") + f"\n{VERSION}\n")
         first = contents(wheel)
         make("wheel.py", folder)
         self.assertTrue(contents(wheel) == first, "the same program makes the same wheel")

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Writes a wheel that installs the program: `pipx install kvik`, `uvx kvik`.
+"""Writes a wheel that installs the program, `pipx install kvik`, and the Python package, `pip install kvik`.
 
     tools/make/wheel.py PROGRAM VERSION FOLDER DOCUMENTS
 
-PROGRAM is the portable program, which needs glibc 2.31. DOCUMENTS is the folder with man pages and completions (target kvik_documents).
+PROGRAM is the portable program, which needs glibc 2.31; the portable library is in the same folder. DOCUMENTS is the folder with man pages and
+completions (target kvik_documents). The package calls the library through ctypes, so that one wheel serves all versions of Python.
 """
 import base64
 import hashlib
@@ -23,11 +24,23 @@ License: Apache-2.0
 Requires-Python: >=3.8
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Environment :: Console
+Classifier: Programming Language :: Python :: 3
+Classifier: Typing :: Typed
+Provides-Extra: numpy
+Requires-Dist: numpy; extra == "numpy"
 Description-Content-Type: text/markdown
 
 {readme}"""
 
-README = """Kvik runs large language models on your own machine. This package holds the program `kvik`:
+README = """Kvik runs large language models on your own machine. This package holds a Python package:
+
+    import kvik
+
+    with kvik.LLM("model.gguf") as llm:
+        for delta in llm.stream_chat("Why is the sky blue?"):
+            print(delta, end="", flush=True)
+
+and the program `kvik`:
 
     pipx install kvik
     kvik run demo -p 'ROMEO:'
@@ -52,6 +65,13 @@ def documents(folder):
         f"{place}/{name}": os.path.join(completions, name) for name, place in PLACES.items()}
 
 
+def package(library):
+    """Returns {place: path} of the Python package."""
+    folder = os.path.join(ROOT, "python/kvik")
+    return {f"kvik/{name}": os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith((".py", ".typed"))} | {
+        "kvik/libkvik.so.0": library}
+
+
 def main():
     program, version, folder, document_folder = sys.argv[1:]
     data, info = f"kvik-{version}.data/scripts/kvik", f"kvik-{version}.dist-info"
@@ -61,6 +81,7 @@ def main():
             return f.read()
 
     files = {
+        **{place: read(path) for place, path in package(os.path.join(os.path.dirname(program), "libkvik.so.0")).items()},
         data: read(program),
         **{f"kvik-{version}.data/data/{place}": read(path) for place, path in documents(document_folder).items()},
         f"{info}/METADATA": METADATA.format(version=version, readme=README).encode(),
@@ -72,7 +93,7 @@ def main():
     with zipfile.ZipFile(os.path.join(folder, f"kvik-{version}-py3-none-{PLATFORM}.whl"), "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name, TIME)
-            entry.external_attr = (0o100755 if name == data else 0o100644) << 16
+            entry.external_attr = (0o100755 if name in (data, "kvik/libkvik.so.0") else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             wheel.writestr(entry, content)
 

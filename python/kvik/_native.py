@@ -1,0 +1,263 @@
+"""The functions of kvik.h. Other modules use the classes here and no pointer.
+
+ctypes releases Python's global lock during each call.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, Callable, Iterable, List, Optional, Sequence
+
+from ._errors import error_of
+
+NONE, DATA, END = 0, 1, 2  # kvik_event
+ADD_SPECIAL, PARSE_SPECIAL = 1, 2  # kvik_tokenize_flags
+
+_Progress = ctypes.CFUNCTYPE(None, c_uint64, c_uint64, c_void_p)
+_Log = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_void_p)
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [("code", c_int), ("message", ctypes.c_char * 1020)]
+
+
+def _load() -> ctypes.CDLL:
+    """Loads the library that KVIK_LIBRARY names, that of this package, or that of the system."""
+    own = os.path.join(os.path.dirname(__file__), "libkvik.so.0")
+    return ctypes.CDLL(os.environ.get("KVIK_LIBRARY") or (own if os.path.exists(own) else "libkvik.so.0"))
+
+
+_library = _load()
+_ERROR = POINTER(_Error)
+_TOKENS = POINTER(c_uint32)
+
+# The parameters of each function that returns a kvik_code, without the error that is its last one.
+_FUNCTIONS: "dict[str, list[Any]]" = {
+    "kvik_model_open": [c_char_p, c_char_p, _Progress, c_void_p, POINTER(c_void_p)],
+    "kvik_model_info": [c_void_p, POINTER(c_void_p)],
+    "kvik_model_statistics": [c_void_p, POINTER(c_void_p)],
+    "kvik_tokenize": [c_void_p, c_char_p, c_size_t, ctypes.c_uint, POINTER(_TOKENS), POINTER(c_size_t)],
+    "kvik_detokenize": [c_void_p, _TOKENS, c_size_t, POINTER(c_void_p), POINTER(c_size_t)],
+    "kvik_logits": [c_void_p, _TOKENS, c_size_t, POINTER(c_float), c_size_t],
+    "kvik_all_logits": [c_void_p, _TOKENS, c_size_t, POINTER(c_float), c_size_t],
+    "kvik_score": [c_void_p, _TOKENS, c_size_t, POINTER(c_float), c_size_t],
+    "kvik_embed": [c_void_p, _TOKENS, c_size_t, c_int, POINTER(c_float), c_size_t],
+    "kvik_request_start": [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t, POINTER(c_void_p)],
+    "kvik_request_next": [c_void_p, c_int, POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)],
+    "kvik_request_set_wake": [c_void_p, c_void_p, c_void_p],
+    "kvik_session_create": [c_void_p, c_uint32, POINTER(c_void_p)],
+    "kvik_session_fork": [c_void_p, POINTER(c_void_p)],
+    "kvik_session_append": [c_void_p, _TOKENS, c_size_t],
+    "kvik_session_truncate": [c_void_p, c_size_t],
+    "kvik_session_prefill": [c_void_p],
+    "kvik_session_logits": [c_void_p, POINTER(c_float), c_size_t],
+    "kvik_session_generate": [c_void_p, c_char_p, POINTER(c_void_p)],
+    "kvik_session_save": [c_void_p, c_char_p],
+    "kvik_session_export": [c_void_p, c_char_p],
+    "kvik_model_import": [c_void_p, c_char_p, POINTER(c_size_t)],
+    "kvik_session_load": [c_void_p, c_char_p, c_uint32, POINTER(c_void_p)],
+}
+for _name, _parameters in _FUNCTIONS.items():
+    _function = getattr(_library, _name)
+    _function.argtypes, _function.restype = [*_parameters, _ERROR], c_int
+for _name in ("kvik_model_close", "kvik_request_free", "kvik_request_cancel", "kvik_session_free", "kvik_free"):
+    _function = getattr(_library, _name)
+    _function.argtypes, _function.restype = [c_void_p], None
+for _name in ("kvik_model_context", "kvik_model_vocabulary", "kvik_model_dimension"):
+    _function = getattr(_library, _name)
+    _function.argtypes, _function.restype = [c_void_p], c_uint32
+_library.kvik_session_tokens.argtypes, _library.kvik_session_tokens.restype = [c_void_p, POINTER(c_size_t)], _TOKENS
+_library.kvik_version.argtypes, _library.kvik_version.restype = [], c_char_p
+_library.kvik_set_log.argtypes, _library.kvik_set_log.restype = [c_int, _Log, c_void_p], None
+
+
+def _call(name: str, *arguments: Any) -> None:
+    """Calls a function, and raises its error."""
+    error = _Error()
+    code = getattr(_library, name)(*arguments, byref(error))
+    if code != 0:
+        raise error_of(code, error.message.decode("utf-8", "replace"))
+
+
+def _array(tokens: Iterable[int]) -> Any:
+    values = list(tokens)
+    for value in values:
+        if not 0 <= int(value) < 1 << 32:
+            raise error_of(1, f"token {value} is not in the vocabulary, expected 0 to 4294967295")
+    return (c_uint32 * len(values))(*map(int, values))
+
+
+def _taken_text(pointer: c_void_p, n_bytes: Optional[int] = None) -> bytes:
+    """Returns a text of the library, which is released."""
+    try:
+        return ctypes.string_at(pointer, -1 if n_bytes is None else n_bytes)
+    finally:
+        _library.kvik_free(pointer)
+
+
+def version() -> str:
+    return _library.kvik_version().decode()
+
+
+_log_callback = _Log()  # the library calls it until another one is set
+
+
+def set_log(least: int, receive: Optional[Callable[[int, str], None]]) -> None:
+    global _log_callback
+    callback = _Log(lambda level, message, _: receive(level, message.decode("utf-8", "replace"))) if receive else _Log()
+    _library.kvik_set_log(least, callback, None)
+    _log_callback = callback
+
+
+class Handle:
+    """A pointer of the library, released once: by close() or with the object."""
+
+    def __init__(self, pointer: Optional[int], release: str, what: str) -> None:
+        self._pointer, self._release, self._what = pointer, getattr(_library, release), what
+
+    @property
+    def pointer(self) -> int:
+        if self._pointer is None:
+            raise ValueError(f"the {self._what} is closed")
+        return self._pointer
+
+    def close(self) -> None:
+        pointer, self._pointer = self._pointer, None
+        if pointer is not None:
+            self._release(pointer)
+
+    def __del__(self) -> None:
+        if getattr(self, "_pointer", None) is not None:
+            self.close()
+
+
+class Request(Handle):
+    def __init__(self, pointer: Optional[int]) -> None:
+        super().__init__(pointer, "kvik_request_free", "request")
+
+    def next(self, timeout_ms: int) -> "tuple[int, bytes]":
+        """Returns the next event and its data."""
+        event, data, n_bytes = c_int(), c_void_p(), c_size_t()
+        _call("kvik_request_next", self.pointer, timeout_ms, byref(event), byref(data), byref(n_bytes))
+        return event.value, ctypes.string_at(data, n_bytes.value) if event.value == DATA else b""
+
+    def cancel(self) -> None:
+        _library.kvik_request_cancel(self.pointer)
+
+    def wake_fd(self, fd: int) -> None:
+        """Lets the library write to the file descriptor whenever there is an event."""
+        _call("kvik_request_set_wake", self.pointer, ctypes.cast(_library.kvik_wake_fd, c_void_p), c_void_p(fd))
+
+
+class SessionHandle(Handle):
+    def __init__(self, pointer: Optional[int]) -> None:
+        super().__init__(pointer, "kvik_session_free", "session")
+
+    def fork(self) -> "SessionHandle":
+        copy = c_void_p()
+        _call("kvik_session_fork", self.pointer, byref(copy))
+        return SessionHandle(copy.value)
+
+    def append(self, tokens: Sequence[int]) -> None:
+        _call("kvik_session_append", self.pointer, _array(tokens), len(tokens))
+
+    def truncate(self, n_tokens: int) -> None:
+        if n_tokens < 0:
+            raise error_of(1, f"n_tokens is {n_tokens}, expected at least 0")
+        _call("kvik_session_truncate", self.pointer, n_tokens)
+
+    def tokens(self) -> List[int]:
+        n_tokens = c_size_t()
+        first = _library.kvik_session_tokens(self.pointer, byref(n_tokens))
+        return first[:n_tokens.value] if n_tokens.value else []
+
+    def prefill(self) -> None:
+        _call("kvik_session_prefill", self.pointer)
+
+    def logits(self, n_floats: int) -> Any:
+        out = (c_float * n_floats)()
+        _call("kvik_session_logits", self.pointer, out, n_floats)
+        return out
+
+    def generate(self, options: str) -> Request:
+        request = c_void_p()
+        _call("kvik_session_generate", self.pointer, options.encode(), byref(request))
+        return Request(request.value)
+
+    def save(self, path: str) -> None:
+        _call("kvik_session_save", self.pointer, os.fsencode(path))
+
+    def export(self, path: str) -> None:
+        _call("kvik_session_export", self.pointer, os.fsencode(path))
+
+
+class Model(Handle):
+    def __init__(self, path: str, options: str, progress: Optional[Callable[[int, int], None]]) -> None:
+        super().__init__(None, "kvik_model_close", "model")
+        model = c_void_p()
+        callback = _Progress(lambda done, whole, _: progress(done, whole)) if progress else _Progress()
+        _call("kvik_model_open", os.fsencode(path), options.encode(), callback, None, byref(model))
+        self._pointer = model.value
+
+    def info(self) -> str:
+        return self._text("kvik_model_info")
+
+    def statistics(self) -> str:
+        return self._text("kvik_model_statistics")
+
+    def _text(self, name: str) -> str:
+        text = c_void_p()
+        _call(name, self.pointer, byref(text))
+        return _taken_text(text).decode()
+
+    @property
+    def context(self) -> int:
+        return _library.kvik_model_context(self.pointer)
+
+    @property
+    def vocabulary(self) -> int:
+        return _library.kvik_model_vocabulary(self.pointer)
+
+    @property
+    def dimension(self) -> int:
+        return _library.kvik_model_dimension(self.pointer)
+
+    def tokenize(self, text: str, flags: int) -> List[int]:
+        data, first, n_tokens = text.encode(), _TOKENS(), c_size_t()
+        _call("kvik_tokenize", self.pointer, data, len(data), flags, byref(first), byref(n_tokens))
+        try:
+            return first[:n_tokens.value]
+        finally:
+            _library.kvik_free(first)
+
+    def detokenize(self, tokens: Sequence[int]) -> bytes:
+        text, n_bytes = c_void_p(), c_size_t()
+        _call("kvik_detokenize", self.pointer, _array(tokens), len(tokens), byref(text), byref(n_bytes))
+        return _taken_text(text, n_bytes.value)
+
+    def floats(self, name: str, tokens: Sequence[int], n_floats: int, *more: Any) -> Any:
+        """Calls a function that computes floats from tokens."""
+        out = (c_float * n_floats)()
+        _call(name, self.pointer, _array(tokens), len(tokens), *more, out, n_floats)
+        return out
+
+    def request(self, method: str, path: str, body: str) -> Request:
+        data, request = body.encode(), c_void_p()
+        _call("kvik_request_start", self.pointer, method.encode(), path.encode(), data, len(data), byref(request))
+        return Request(request.value)
+
+    def session(self, keep_s: int) -> SessionHandle:
+        session = c_void_p()
+        _call("kvik_session_create", self.pointer, keep_s, byref(session))
+        return SessionHandle(session.value)
+
+    def load_session(self, path: str, keep_s: int) -> SessionHandle:
+        session = c_void_p()
+        _call("kvik_session_load", self.pointer, os.fsencode(path), keep_s, byref(session))
+        return SessionHandle(session.value)
+
+    def import_pages(self, path: str) -> int:
+        n_tokens = c_size_t()
+        _call("kvik_model_import", self.pointer, os.fsencode(path), byref(n_tokens))
+        return n_tokens.value

@@ -1,0 +1,321 @@
+"""Tests the Python package with the library of this build. Needs no package but numpy, which the other tests need too."""
+import asyncio
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import numpy as np
+
+import document_blocks
+import kvik as helpers
+
+BUILD = os.path.abspath(os.environ.get("KVIK_BUILD", os.path.join(helpers.ROOT, "build")))
+PACKAGE = os.path.join(helpers.ROOT, "python")
+os.environ["KVIK_LIBRARY"] = os.path.join(BUILD, "libkvik.so.0")
+
+
+def load():
+    """Imports the package; the module `kvik` of these tests has the same name."""
+    saved = sys.modules.pop("kvik")
+    sys.path.insert(0, PACKAGE)
+    try:
+        import kvik
+        return kvik
+    finally:
+        sys.path.remove(PACKAGE)
+        sys.modules["kvik"] = saved
+
+
+kvik = None if helpers.SANITIZED else load()
+FIXED = {"max_tokens": 12, "temperature": 0, "ignore_eos": True}
+TOOL = {"type": "function", "function": {"name": "add", "parameters": {
+    "type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False}}}
+
+
+def setUpModule():
+    global LLM
+    if helpers.SANITIZED:
+        raise unittest.SkipTest("Python has no sanitizer")
+    LLM = kvik.LLM("demo", threads=2, kv_bytes=64 << 20)
+
+
+def tearDownModule():
+    LLM.close()
+
+
+class Models(unittest.TestCase):
+    def test_errors_are_classes_with_the_library_s_sentence(self):
+        with self.assertRaisesRegex(kvik.NotFoundError, "/none.gguf"):
+            kvik.LLM("/none.gguf")
+        with self.assertRaisesRegex(kvik.InvalidArgumentError, "did you mean threads"):
+            kvik.LLM("demo", thread=3)
+        with self.assertRaisesRegex(ValueError, "temperature"):
+            LLM.generate("a", temperature=-1)
+        with self.assertRaises(kvik.ContextLengthError):
+            LLM.generate([5] * (LLM.context + 1))
+        with self.assertRaisesRegex(kvik.NotFoundError, "no /v1/none"):
+            LLM.request("/v1/none")
+        with self.assertRaisesRegex(kvik.InvalidArgumentError, "token -1"):
+            LLM.detokenize([-1])
+        self.assertTrue(issubclass(kvik.CorruptError, kvik.KvikError))
+
+    def test_a_closed_model_is_an_error(self):
+        llm = kvik.LLM("demo", threads=1, kv_bytes=16 << 20)
+        stream = llm.stream("ROMEO:", **FIXED)
+        first = next(stream)
+        llm.close()
+        llm.close()
+        self.assertTrue(first + "".join(stream))  # a request keeps its model
+        with self.assertRaisesRegex(ValueError, "the model is closed"):
+            llm.tokenize("a")
+
+    def test_progress_and_log_reach_functions(self):
+        seen, lines = [], []
+        kvik.set_log(lambda level, message: lines.append((level, message)))
+        try:
+            kvik.LLM("demo", ctx=1 << 20, threads=1, overcommit=True, kv_bytes=16 << 20, progress=lambda done, whole: seen.append((done, whole))).close()
+        finally:
+            kvik.set_log(None)
+        self.assertEqual(seen[-1][0], seen[-1][1])
+        self.assertIn("warn", {level for level, _ in lines})
+        with self.assertRaisesRegex(ValueError, "'loud'"):
+            kvik.set_log(None, "loud")
+
+    def test_texts_survive_tokens(self):
+        text = "ROMEO: ü 文 \U0001F98A"
+        self.assertEqual(LLM.detokenize(LLM.tokenize(text, add_special=False)), text)
+        self.assertEqual(LLM.tokenize("", add_special=False), [])
+
+    def test_logits_are_those_of_the_program(self):
+        tokens = [int(t) for t in helpers.random_tokens(20, 2000, 4)]
+        expected = helpers.logits("demo", tokens, all=True)
+        self.assertEqual(LLM.logits(tokens, all=True).tobytes(), np.asarray(expected, np.float32).tobytes())
+        self.assertEqual(LLM.logits(tokens).tobytes(), np.asarray(expected[-1], np.float32).tobytes())
+
+    def test_scores_and_perplexity_are_those_of_the_logits(self):
+        tokens = LLM.tokenize("ROMEO:\nBut soft")
+        logits = LLM.logits(tokens, all=True).astype(np.float64)
+        log_sums = np.log(np.exp(logits).sum(axis=1))
+        expected = [logits[i, tokens[i + 1]] - log_sums[i] for i in range(len(tokens) - 1)]
+        np.testing.assert_allclose(LLM.score(tokens)[1:], expected, atol=1e-4)
+        self.assertAlmostEqual(LLM.perplexity(tokens), np.exp(-np.mean(expected)), places=3)
+        with self.assertRaises(ValueError):
+            LLM.perplexity([5])
+
+    def test_embeddings_have_length_one(self):
+        mean, last = LLM.embed("ROMEO:"), LLM.embed("ROMEO:", pooling="last")
+        self.assertEqual((mean.shape, mean.dtype), ((LLM.info["model_dim"],), np.float32))
+        self.assertAlmostEqual(float(np.linalg.norm(mean)), 1, places=5)
+        self.assertFalse(np.array_equal(mean, last))
+        with self.assertRaisesRegex(ValueError, "'max'"):
+            LLM.embed("a", pooling="max")
+
+    def test_it_needs_numpy_for_arrays_alone(self):
+        code = ("import sys; sys.modules['numpy'] = None; import kvik\n"
+                "with kvik.LLM('demo', ctx=512) as llm:\n"
+                "    print(len(llm.score('ROMEO:')), llm.generate('ROMEO:', max_tokens=2).finish_reason)\n"
+                "    try:\n        llm.logits('a')\n    except ImportError as e:\n        print(e)\n")
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        self.assertRegex(done.stdout, r"^\d+ length\nlogits and embeddings are numpy arrays")
+
+
+class Completions(unittest.TestCase):
+    def test_an_answer_has_text_and_usage(self):
+        answer = LLM.generate("ROMEO:", **FIXED)
+        self.assertEqual((str(answer), answer.finish_reason, answer.usage["completion_tokens"]), (answer.text, "length", 12))
+        self.assertEqual(answer.text, LLM.generate(LLM.tokenize("ROMEO:"), **FIXED).text)
+
+    def test_a_stream_has_the_same_text(self):
+        pieces = list(LLM.stream("ROMEO:", **FIXED))
+        self.assertGreater(len(pieces), 3)
+        self.assertEqual("".join(pieces), LLM.generate("ROMEO:", **FIXED).text)
+
+    def test_a_stream_that_is_left_is_canceled(self):
+        for _ in LLM.stream("ROMEO:", max_tokens=900, ignore_eos=True):
+            break
+        end = time.monotonic() + 60
+        while LLM.statistics["running"] and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertEqual(LLM.statistics["running"], 0)
+
+    def test_a_batch_has_the_answers_of_single_prompts(self):
+        prompts = [f"{name}:" for name in ("ROMEO", "JULIET", "NURSE", "TYBALT")] * 80  # more than run at a time
+        before = LLM.statistics["steps"]
+        answers = LLM.generate(prompts, **FIXED)
+        n_steps = LLM.statistics["steps"] - before
+        self.assertEqual(len(answers), len(prompts))
+        self.assertLess(n_steps, 12 * len(prompts) / 8)  # they share steps
+        alone = {prompt: LLM.generate(prompt, **FIXED).text for prompt in prompts[:4]}
+        self.assertEqual([answer.text for answer in answers], [alone[prompt] for prompt in prompts])
+        self.assertEqual(LLM.generate([]), [])
+
+    def test_threads_share_a_model(self):
+        alone = LLM.generate("ROMEO:", **FIXED).text
+        texts = []
+        threads = [threading.Thread(target=lambda: texts.append(LLM.generate("ROMEO:", **FIXED).text)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(texts, [alone] * 6)
+
+    def test_a_constraint_holds(self):
+        schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3, "maximum": 3}}, "required": ["n"], "additionalProperties": False}
+        self.assertEqual(json.loads(LLM.generate("a", json_schema=schema, max_tokens=30).text), {"n": 3})
+
+    def test_interrupting_a_program_ends_it(self):
+        code = ("import kvik\nllm = kvik.LLM('demo', threads=1, kv_bytes=64 << 20)\nprint('ready', flush=True)\n"
+                "while True:\n    llm.generate('ROMEO:', max_tokens=900, ignore_eos=True)\n")
+        program = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": PACKAGE}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(program.stdout.readline(), "ready\n")
+        program.send_signal(signal.SIGINT)
+        errors = program.communicate(timeout=60)[1]
+        self.assertIn("KeyboardInterrupt", errors)
+
+
+class Chats(unittest.TestCase):
+    def test_an_answer_can_be_sent_back(self):
+        messages = [{"role": "user", "content": "ROMEO:"}]
+        answer = LLM.chat(messages, **FIXED)
+        self.assertEqual((str(answer), answer.finish_reason), (answer.content, "length"))
+        again = LLM.chat([*messages, answer.message(), {"role": "user", "content": "more"}], **FIXED)
+        self.assertGreater(again.usage["prompt_tokens"], answer.usage["prompt_tokens"])
+        self.assertEqual(LLM.chat("ROMEO:", **FIXED).content, answer.content)
+
+    def test_a_schema_holds(self):
+        schema = {"type": "object", "properties": {"n": {"const": 5}}, "required": ["n"], "additionalProperties": False}
+        self.assertEqual(LLM.chat("a", schema=schema, max_tokens=30).parsed(), {"n": 5})
+
+    def test_a_tool_is_called(self):
+        answer = LLM.chat("add", tools=[TOOL], tool_choice="required", max_tokens=80)
+        self.assertEqual([(call.name, call.parsed()) for call in answer.tool_calls][:1], [("add", {"a": 1})])
+        deltas = list(LLM.stream_chat("add", tools=[TOOL], tool_choice="required", max_tokens=80, parallel_tool_calls=False))
+        arguments = "".join(call["function"].get("arguments", "") for delta in deltas for call in delta.tool_calls)
+        self.assertEqual(json.loads(arguments), {"a": 1})
+        self.assertEqual(deltas[-1].finish_reason, "tool_calls")
+
+    def test_a_stream_has_the_same_content(self):
+        self.assertEqual("".join(map(str, LLM.stream_chat("ROMEO:", **FIXED))), LLM.chat("ROMEO:", **FIXED).content)
+
+
+class Async(unittest.TestCase):
+    def test_requests_of_one_loop_run_together(self):
+        async def run():
+            return await asyncio.gather(*(LLM.agenerate("ROMEO:", **FIXED) for _ in range(40)), LLM.achat("ROMEO:", **FIXED))
+        *answers, chat = asyncio.run(run())
+        self.assertEqual({answer.text for answer in answers}, {LLM.generate("ROMEO:", **FIXED).text})
+        self.assertEqual(chat.content, LLM.chat("ROMEO:", **FIXED).content)
+
+    def test_streams_interleave(self):
+        order = []
+
+        async def read(name):
+            text = ""
+            async for piece in LLM.astream("ROMEO:", **{**FIXED, "max_tokens": 60}):
+                text += piece
+                order.append(name)
+            return text
+
+        async def run():
+            return await asyncio.gather(read("a"), read("b"))
+        one, other = asyncio.run(run())
+        self.assertEqual(one, other)
+        self.assertNotEqual(order, sorted(order))
+
+    def test_errors_and_cancellation_reach_the_task(self):
+        async def run():
+            with self.assertRaises(kvik.InvalidArgumentError):
+                await LLM.agenerate("a", temperature=-1)
+            task = asyncio.ensure_future(LLM.agenerate("ROMEO:", max_tokens=900, ignore_eos=True))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            deltas = [delta async for delta in LLM.astream_chat("ROMEO:", **FIXED)]
+            self.assertEqual(deltas[-1].finish_reason, "length")
+        asyncio.run(run())
+        self.assertEqual(asyncio.run(LLM.agenerate("ROMEO:", **FIXED)).text, LLM.generate("ROMEO:", **FIXED).text)  # another loop
+
+
+class Sessions(unittest.TestCase):
+    def test_a_fork_continues_on_its_own(self):
+        with LLM.session("ROMEO:") as session:
+            before = session.tokens
+            with session.fork() as fork:
+                answer = fork.generate(**FIXED)
+                self.assertEqual(session.tokens, before)
+                self.assertEqual(fork.tokens[:len(before)], before)
+                self.assertEqual(len(fork), len(before) + 12)
+                self.assertEqual("".join(session.stream(**FIXED)), answer.text)
+                self.assertEqual(session.tokens, fork.tokens)
+        with self.assertRaisesRegex(ValueError, "the session is closed"):
+            session.tokens
+
+    def test_logits_follow_the_tokens(self):
+        with LLM.session("ROMEO:") as session:
+            session.append("\nBut")
+            self.assertEqual(session.logits().tobytes(), LLM.logits(session.tokens).tobytes())
+            session.truncate(2)
+            self.assertEqual(len(session), 2)
+            self.assertEqual(session.logits().tobytes(), LLM.logits(session.tokens).tobytes())
+            with self.assertRaises(kvik.InvalidArgumentError):
+                session.truncate(3)
+
+    def test_a_saved_session_continues_after_a_restart(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        options = {"threads": 1, "kv_bytes": 64 << 20, "disk": os.path.join(folder, "pages"), "disk_bytes": 64 << 20}
+        path = pathlib.Path(folder, "a.session")
+        tokens = [int(t) for t in helpers.random_tokens(500, 2000, 6)]
+        with kvik.LLM("demo", **options) as llm, llm.session(tokens, keep_s=60) as session:
+            session.prefill()
+            session.save(path)
+            text = session.generate(**FIXED).text
+        with kvik.LLM("demo", **options) as llm, llm.load_session(path) as session:
+            self.assertEqual(session.tokens, tokens)
+            self.assertEqual(session.generate(**FIXED).text, text)
+            self.assertGreaterEqual(llm.statistics["disk"]["hit_tokens"], 400)
+            session.export(os.path.join(folder, "a.kvp"))
+        with kvik.LLM("demo", **{**options, "disk": os.path.join(folder, "others")}) as llm:
+            self.assertGreaterEqual(llm.import_pages(os.path.join(folder, "a.kvp")), 480)
+            self.assertEqual(llm.generate(tokens, **FIXED).text, text)
+            self.assertGreaterEqual(llm.statistics["disk"]["hit_tokens"], 400)
+
+
+class Package(unittest.TestCase):
+    def test_the_examples_of_the_docstrings_work(self):
+        code = ("import doctest, sys, kvik\n"
+                "results = [doctest.testmod(m) for n, m in sorted(sys.modules.items()) if n.split('.')[0] == 'kvik']\n"
+                "print(sum(r.failed for r in results), sum(r.attempted for r in results))\n")
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True)
+        n_failed, n_tests = map(int, done.stdout.split()[-2:])
+        self.assertEqual((n_failed, done.stderr), (0, ""), done.stdout)
+        self.assertGreater(n_tests, 10)
+
+    def test_the_guide_runs(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.copy(helpers.DEMO, os.path.join(folder, "model.gguf"))
+        with open(os.path.join(helpers.ROOT, "docs/guides/python.md"), encoding="utf-8") as file:
+            blocks = [block.text for block in document_blocks.blocks_of("python.md", file.read())]
+        self.assertGreater(len(blocks), 5)
+        done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], env={**os.environ, "PYTHONPATH": PACKAGE}, cwd=folder, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_it_has_types(self):
+        self.assertTrue(os.path.exists(os.path.join(PACKAGE, "kvik/py.typed")))
+        for name in ("generate", "chat", "stream", "logits", "session"):
+            self.assertIn("return", getattr(kvik.LLM, name).__annotations__)
+
+
+if __name__ == "__main__":
+    unittest.main()
