@@ -98,6 +98,7 @@ Reply handle_explain(const HandlerContext& context, const HttpRequest& request,
 Reply handle_route(const HandlerContext& context, const HttpRequest& request,
                    const RequestBody& body);
 Reply handle_sessions(const HandlerContext& context, const HttpRequest& request);
+Reply handle_session_tokens(const HandlerContext& context, const HttpRequest& request);
 Reply handle_live(const HandlerContext& context, const HttpRequest& request);
 Reply handle_page(const HandlerContext& context, const HttpRequest& request);
 Reply handle_props(const HandlerContext& context, const HttpRequest& request);

@@ -124,8 +124,11 @@ Reply Router::handle(const HttpRequest& request) const {
     body.client = owner_id(context_.options, find_key(request, context_.options), "");
     if (budget.fault) return error_response(*budget.fault);
     if (!budget.has_room) return error_response(no_memory());
-    const bool is_of_model = route->traits.scope == Route::Scope::kModel;
-    if (context_.options.router && is_of_model) return proxy_request(context_, request, body);
+    const Route::Scope scope = route->traits.scope;
+    if (context_.options.router && scope == Route::Scope::kState)
+      return proxy_state_request(context_, request);
+    if (context_.options.router && scope == Route::Scope::kModel)
+      return proxy_request(context_, request, body);
     if (const auto* handler = std::get_if<Route::PlainHandler>(&route->handler))
       return (*handler)(context_, request);
     return std::get<Route::BodyHandler>(route->handler)(context_, request, body);

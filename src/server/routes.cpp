@@ -85,6 +85,7 @@ constexpr std::string_view kText = "text/plain";
 
 constexpr Route::Traits kOpen{.access = Access::kOpen, .scope = Scope::kServer};
 constexpr Route::Traits kOfServer{.scope = Scope::kServer};
+constexpr Route::Traits kState{.scope = Scope::kState};
 constexpr Route::Traits kDrains{.drain = Drain::kRefuses};
 constexpr Route::Traits kHeavy{.work = Work::kHeavy};
 constexpr Route::Traits kOllama{.errors = ErrorShape::kOllama};
@@ -214,14 +215,24 @@ constexpr Route kRoutes[] = {
      kDrains},
     {"/kvik/route/{id}", "POST", handle_route,
      "Returns a routing hash: requests with equal beginnings get the same one"},
-    {"/kvik/sessions", "GET", handle_sessions,
-     "Lists recent sessions: prompt tokens reused, computed and lost, and to what"},
+    {"/kvik/sessions",
+     "GET",
+     handle_sessions,
+     "Lists recent sessions: prompt tokens reused, computed and lost, and to what",
+     {},
+     kState},
+    {"/kvik/sessions/{id}",
+     "GET",
+     handle_session_tokens,
+     "Returns the tokens of a session's last prompt and answer",
+     {},
+     kState},
     {"/kvik/live",
      "GET",
      handle_live,
      "Streams the state of the engine as server-sent events",
      {},
-     kDrains,
+     {.drain = Drain::kRefuses, .scope = Scope::kState},
      "text/event-stream"},
     {"/openapi.json", "GET", handle_openapi, "This OpenAPI document", {}, kOfServer},
     {"/", "GET", handle_page, "The page", {}, kOpen, "text/html"},

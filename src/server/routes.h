@@ -20,8 +20,9 @@ struct Route {
   enum class Drain { kServes, kRefuses };  // behavior of a draining server
   // kLight: the cost of a request grows with its body. kHeavy: a short body can refer to much data.
   enum class Work { kLight, kHeavy };
-  // kModel: a router forwards the request to the server of a model.
-  enum class Scope { kModel, kServer };
+  // kModel: a router forwards the request to the server of a model. kState: only if that model is
+  // loaded; the request shows its state, and neither loads the model nor keeps it loaded.
+  enum class Scope { kModel, kState, kServer };
   struct Traits {
     Access access = Access::kKeyed;
     Drain drain = Drain::kServes;

@@ -350,6 +350,22 @@ std::vector<TokenId> ChatFormat::tokenize_known(const Rendered& rendered, size_t
   return ids;
 }
 
+bool ChatFormat::GenerationPrompt::ends(std::string_view prompt) const {
+  if (!header.empty()) return prompt.ends_with(header + opening);
+  return std::ranges::any_of(befores,
+                             [&](const std::string& before) { return prompt.ends_with(before); });
+}
+
+// Returns the special token that ends the rendered conversation; empty: none does.
+std::string ChatFormat::last_mark(const ChatRequest& request) const {
+  const auto text = render(request);
+  if (!text) return "";
+  const std::vector<TokenId> ids = tokenize(*text);
+  if (ids.empty() || tokenizer_.kind(ids.back()) != TokenKind::kControl) return "";
+  std::string mark = name_of(tokenizer_, ids.back());
+  return text->view().ends_with(mark) ? mark : "";
+}
+
 // Renders a conversation of one message, which is small. Returns nullopt if the prompt of an answer
 // is not that of the conversation with something added.
 std::optional<ChatFormat::GenerationPrompt> ChatFormat::generation_prompt(
@@ -365,8 +381,19 @@ std::optional<ChatFormat::GenerationPrompt> ChatFormat::generation_prompt(
   const std::string_view added = with->view().substr(without->size());
   const size_t begin = added.find(trimmed(find_reasoning_marks(source_).begin_reasoning));
   const std::string_view header = added.substr(0, begin);
-  return GenerationPrompt{.header = std::string(header),
+  GenerationPrompt prompt{.header = std::string(header),
                           .opening = std::string(added.substr(header.size()))};
+  if (!added.empty()) return prompt;
+  prompt.befores.push_back(last_mark(probe));
+  const std::string id = "abcdefghi";  // as Mistral's templates demand
+  probe.messages.push_back(
+      {.role = "assistant",
+       .parts = {ToolCall{.id = id, .name = "f", .arguments = Json{std::vector<Json::Field>()}}}});
+  probe.messages.push_back(text_message("tool", "x"));
+  probe.messages.back().tool_call_id = id;
+  prompt.befores.push_back(last_mark(probe));
+  std::erase(prompt.befores, "");
+  return prompt;
 }
 
 // Returns the texts of the tokens that end an answer.
@@ -385,13 +412,30 @@ std::vector<std::string> ChatFormat::answer_ends(const AnswerSyntax& syntax) con
 // Removes answers whose special tokens are not those of the message that the template wrote. The
 // message may hold the marks of another one, and with a bias of logits a client can let the model
 // generate the mark of another role. Counts the tokens of answers that differ from the message.
-void ChatFormat::keep_tokenized_alike(Rendered& rendered) const {
+void ChatFormat::keep_tokenized_alike(Rendered& rendered, const AnswerSyntax& syntax) const {
+  const bool has_channels = syntax.has_channels;
+  // Templates leave this one out of harmony's headers.
+  const std::vector<TokenId> constrain =
+      has_channels ? special_ids("<|constrain|>") : std::vector<TokenId>();
   const auto special = [&](std::vector<TokenId> ids) {
-    std::erase_if(ids, [&](TokenId id) { return tokenizer_.kind(id) != TokenKind::kControl; });
+    std::erase_if(ids, [&](TokenId id) {
+      return tokenizer_.kind(id) != TokenKind::kControl || std::ranges::count(constrain, id) > 0;
+    });
     return ids;
+  };
+  // All headers in an answer in harmony format must be the assistant's.
+  const auto opens_other_role = [&](const std::vector<TokenId>& ids) {
+    constexpr std::string_view kStart = "<|start|>", kOwn = "<|start|>assistant";
+    std::string text;
+    for (const TokenId id : ids) text += name_of(tokenizer_, id);
+    const std::string_view view = text;
+    for (size_t at = view.find(kStart); at != view.npos; at = view.find(kStart, at + 1))
+      if (!view.substr(at).starts_with(kOwn)) return true;
+    return false;
   };
   std::erase_if(rendered.known, [&](const KnownRange& range) {
     const auto& [answer, has_more] = rendered.conversation.answers[range.answer];
+    if (has_channels && opens_other_role(answer->ids)) return true;
     const auto plain = tokenize(rendered.text.substr(range.begin, range.end - range.begin));
     if (special(plain) != special(answer->ids)) return true;
     if (has_more || plain != answer->ids)
@@ -404,9 +448,8 @@ void ChatFormat::keep_tokenized_alike(Rendered& rendered) const {
 // which are found in the text. Most templates leave out the reasoning of earlier turns.
 Result<ChatFormat::Rendered> ChatFormat::render_known(const ChatRequest& request,
                                                       const AnswerSyntax& syntax) const {
-  // The messages of harmony have several parts, which its template renders differently.
   const bool remembers = answers_ && answers_->is_on() && !request.owner.client.empty() &&
-                         !syntax.has_channels && request.history_tokens.ids.empty();
+                         request.history_tokens.ids.empty();
   const auto opening = remembers ? generation_prompt(request) : std::nullopt;
   KnownConversation conversation;
   if (opening) conversation = find_answers(*answers_, request.owner, request.messages);
@@ -416,15 +459,25 @@ Result<ChatFormat::Rendered> ChatFormat::render_known(const ChatRequest& request
     Rendered out{
         .request = {}, .text = {}, .conversation = conversation, .known = {}, .origin = {}};
     TRY_ASSIGN(out.request, adapted(std::move(complete), needs_));
-    TRY_ASSIGN(out.text, render_adapted(out.request));
+    auto text = render_adapted(out.request);
+    // gpt-oss's template refuses reasoning beside the text of a call.
+    const bool has_more = std::ranges::any_of(conversation.answers, &KnownAnswer::has_more);
+    if (!text && has_more) {
+      for (KnownAnswer& known : conversation.answers)
+        if (known.has_more) known = {};
+      continue;
+    }
+    TRY_ASSIGN(out.text, std::move(text));
     // The generation prompt of some templates depends on the messages.
-    if (opening && out.text.view().ends_with(opening->header + opening->opening)) {
+    if (opening && opening->ends(out.text.view())) {
       out.origin = AnswerOrigin{request.owner.client, conversation.key, opening->opening};
       const AnswerLayout layout{.header = opening->header,
+                                .befores = opening->befores,
+                                .has_channels = syntax.has_channels,
                                 .ends = answer_ends(syntax),
                                 .reasoning_marks = syntax.reasoning_marks};
       out.known = known_ranges(out.text, layout, request.messages, conversation.answers);
-      keep_tokenized_alike(out);
+      keep_tokenized_alike(out, syntax);
     }
     std::vector<KnownAnswer*> completed, unused;
     for (size_t i = 0; i < conversation.answers.size(); ++i) {

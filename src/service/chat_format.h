@@ -64,9 +64,13 @@ class ChatFormat {
   AnswerSyntax syntax_of(const ChatRequest& request) const;
   std::vector<TokenId> special_ids(std::string_view mark) const;
   std::optional<uint64_t> reasoning_budget(const ReasoningOptions& requested) const;
-  // The generation prompt, up to the mark that opens the reasoning, and the rest.
+  // The generation prompt, up to the mark that opens the reasoning, and the rest. If it is empty:
+  // the marks that end what is before an answer.
   struct GenerationPrompt {
     std::string header, opening;
+    std::vector<std::string> befores = {};
+
+    bool ends(std::string_view prompt) const;
   };
   std::optional<GenerationPrompt> generation_prompt(const ChatRequest& request) const;
   // A rendered conversation, and the answers in it whose tokens are known.
@@ -79,7 +83,8 @@ class ChatFormat {
     std::optional<AnswerOrigin> origin;
   };
   Result<Rendered> render_known(const ChatRequest& request, const AnswerSyntax& syntax) const;
-  void keep_tokenized_alike(Rendered& rendered) const;
+  void keep_tokenized_alike(Rendered& rendered, const AnswerSyntax& syntax) const;
+  std::string last_mark(const ChatRequest& request) const;
   std::vector<std::string> answer_ends(const AnswerSyntax& syntax) const;
   std::vector<Pin> pins_of(const Rendered& rendered) const;
   std::optional<uint32_t> last_message_end(const ChatRequest& request, const jinja::Text& text,

@@ -315,9 +315,6 @@ TierSize DiskTier::size() const {
 
 size_t DiskTier::head_bytes() const { return kRecordHeadBytes; }
 
-size_t DiskTier::slot_bytes(size_t n_page_bytes) const {
-  constexpr size_t kUnit = SegmentFiles::kAlignment;
-  return (kRecordHeadBytes + n_page_bytes + kUnit - 1) / kUnit * kUnit;
-}
+size_t DiskTier::slot_bytes(size_t n_page_bytes) const { return disk_slot_bytes(n_page_bytes); }
 
 }  // namespace kvik

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "tier/segment_files.h"
 #include "tier/tier.h"
 
 namespace kvik {
@@ -24,6 +25,12 @@ namespace kvik {
 // write: checksums detect damage, and the seal detects marks that were changed to open private
 // pages to others. Without a mark key it is zero and ignored.
 inline constexpr size_t kRecordHeadBytes = 512;
+
+// Returns the size of a slot of a segment file for pages of this size.
+constexpr size_t disk_slot_bytes(size_t n_page_bytes) {
+  constexpr size_t kUnit = SegmentFiles::kAlignment;
+  return (kRecordHeadBytes + n_page_bytes + kUnit - 1) / kUnit * kUnit;
+}
 
 // Writes the head of a record. The page's bytes must be in `slot` already.
 void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte> slot,

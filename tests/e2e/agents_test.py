@@ -11,6 +11,7 @@ import unittest
 import agent_session
 import kvik
 
+PAGE_TOKENS = 32
 NODE_MODULES = pathlib.Path(__file__).resolve().parents[1] / "agents/node_modules"
 # Runs a command in a network namespace with loopback only. A user other than root creates it as root of a new user namespace.
 ALONE = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", "--user", "--map-root-user"]
@@ -46,6 +47,8 @@ class Agents(unittest.TestCase):
             self.assertGreaterEqual(len(session["requests"]), 3, session)
         later = report["reuse"][1:]
         for row in later:
+            if row["could_find"] < PAGE_TOKENS:
+                continue  # such as the first words of a system prompt that another prompt shares: less than a page is computed again
             self.assertGreaterEqual(row["found"], 0.99 * row["could_find"], report["reuse"])
         # The first request of the second session repeats the whole prompt of the first session.
         could, found = (sum(row[key] for row in later) for key in ("could_find", "found"))

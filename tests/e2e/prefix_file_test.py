@@ -149,7 +149,7 @@ class Chat(PrefixFile):
         self.expect_prefix("demo", "/v1/chat/completions", body, n // 32 * 32, "--chat-template", template)
 
     def test_a_wrong_body_is_refused(self):
-        for content, said in (('{"messages": ', "prompt: "), ('{"messages": []}', "messages"), ('{"model": "x"}', "messages")):
+        for content, said in (("", "prompt is empty, expected a prompt"), ('{"messages": ', "prompt: "), ('{"messages": []}', "messages"), ('{"model": "x"}', "messages")):
             said_here = self.refusal("export", "demo", self.file, "--prompt", self.written("prompt", content), code=2)
             self.assertIn(said, said_here)
         self.assertNotIn("prefix.kvp", os.listdir(self.folder))
@@ -160,6 +160,125 @@ class Chat(PrefixFile):
         long = self.written("long", "word " * (17 << 20 >> 2))
         said = self.refusal("export", "demo", self.file, "--prompt", long, "--ctx", 1024, code=2)
         self.assertRegex(said, r"has 22282240 bytes, expected at most 16777216 for a context of 1024 tokens")
+        self.assertNotIn("prefix.kvp", os.listdir(self.folder))
+
+
+class Session(PrefixFile):
+    """Exports a session of a running server: its last prompt with the answer."""
+    TURN = {"messages": [{"role": "system", "content": TEXT}, {"role": "user", "content": QUESTION}], "max_tokens": 40, "temperature": 0,
+            "ignore_eos": True, "prompt_cache_key": "work/1"}
+
+    def serve(self, model, *flags):
+        server = Server(model, *flags, env={"KVIK_ISA": kvik.isas()[-1]})
+        self.addCleanup(server.__exit__)
+        return server
+
+    def chat(self, server, body, key=None):
+        answer = server.post("/v1/chat/completions", body, **({"headers": {"Authorization": f"Bearer {key}"}} if key else {}))
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json
+
+    def next_turn(self, server, key=None, query=""):
+        """Returns a request that continues the session's tokens, and how many these are."""
+        session = server.get("/kvik/sessions/work/1" + query, **({"headers": {"Authorization": f"Bearer {key}"}} if key else {}))
+        self.assertEqual(session.status, 200, session.body)
+        tokens = session.json["tokens"]
+        return {"prompt": tokens + [65, 66, 67], "max_tokens": 8, "temperature": 0, "ignore_eos": True}, len(tokens)
+
+    def complete(self, server, body, key=None):
+        answer = server.post("/v1/completions", body, **({"headers": {"Authorization": f"Bearer {key}"}} if key else {}))
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json
+
+    def export_session(self, model, server, *flags):
+        """Returns the tokens in the file. With --disk, waits until the server has written them there."""
+        for attempt in range(20):
+            said = kvik.output("cache", "export", model, self.file, "--session", "work/1", "--url", f"http://127.0.0.1:{server.port}", *flags,
+                               env={"KVIK_ISA": "scalar"}).decode()
+            if "--disk" not in flags or "tokens were in" in said:
+                return int(said.split(": ")[1].split()[0])
+        self.fail(said)
+
+    def test_the_next_turn_continues_on_another_machine(self):
+        for name in ("test-qwen35", "test-gemma3", "test-llama"):
+            for uses_folder in (True, False):
+                with self.subTest(model=name, uses_folder=uses_folder):
+                    self.setUp()
+                    model = kvik.preset(name)
+                    pages = f"{self.folder}/of-server"
+                    server = self.serve(model, "--disk", pages, "--kv-type", "bf16")
+                    self.chat(server, self.TURN)
+                    n = self.export_session(model, server, *(("--disk", pages) if uses_folder else ()))
+                    body, n_all = self.next_turn(server)
+                    self.assertGreater(n, n_all - 32)
+                    cold = self.complete(server, {**body, "cache_salt": "nothing is cached"})
+                    server.stop()
+                    self.import_file()
+                    warm = self.ask(model, "/v1/completions", body, "--disk", self.disk, "--kv-type", "bf16")
+                    self.assertGreaterEqual(cached(warm), n - 1)
+                    self.assertEqual(warm["choices"], cold["choices"])
+                    self.assertEqual(sorted(os.listdir(self.folder)), ["of-server", "pages", "prefix.kvp"])
+
+    def test_a_clients_pages_belong_to_its_key(self):
+        keys = self.written("keys", "secret-a ann\nsecret-b bob salt-of-bob\nsecret-c cid\n")
+        os.chmod(keys, 0o600)
+        for share in ("two", "key"):
+            for client, others in (("ann", "bc"), ("bob", "ac")):
+                with self.subTest(share=share, client=client):
+                    own = f"secret-{client[0]}"
+                    pages = f"{self.folder}/of-server"
+                    for path in (self.disk, pages):
+                        shutil.rmtree(path, True)
+                    flags = ("--api-key-file", keys, "--share", share)
+                    server = self.serve("demo", "--disk", pages, *flags)
+                    self.chat(server, self.TURN, own)
+                    for other in others:
+                        said = self.refusal("export", "demo", self.file, "--session", "work/1", "--url", f"http://127.0.0.1:{server.port}",
+                                            "--api-key", f"secret-{other}")
+                        self.assertIn("no tokens are kept of a session 'work/1' of this key", said)
+                    n = self.export_session("demo", server, "--api-key", own, "--client", client, "--disk", pages, *flags)
+                    body, _ = self.next_turn(server, own)
+                    server.stop()
+                    self.import_file("--client", client, *flags)
+                    server = self.serve("demo", "--disk", self.disk, *flags)
+                    for other in others:
+                        self.assertEqual(cached(self.complete(server, body, f"secret-{other}")), 0)
+                    self.assertGreaterEqual(cached(self.complete(server, body, own)), n - 1)
+                    server.stop()
+
+    def test_a_salt_of_requests(self):
+        server = self.serve("demo")
+        self.chat(server, {**self.TURN, "cache_salt": "mine & more"})
+        url = f"http://127.0.0.1:{server.port}"
+        for salt in ((), ("--cache-salt", "other")):
+            self.assertIn("no tokens are kept", self.refusal("export", "demo", self.file, "--session", "work/1", "--url", url, *salt))
+        n = self.export_session("demo", server, "--cache-salt", "mine & more")
+        body, _ = self.next_turn(server, query="?cache_salt=mine%20%26%20more")
+        self.import_file("--cache-salt", "mine & more")
+        self.assertGreaterEqual(cached(self.ask("demo", "/v1/completions", {**body, "cache_salt": "mine & more"}, "--disk", self.disk)), n - 1)
+        for salt in ({"cache_salt": "other"}, {}):
+            self.assertEqual(cached(self.ask("demo", "/v1/completions", {**body, **salt}, "--disk", self.disk)), 0)
+
+    def test_refusals(self):
+        server = self.serve("demo")
+        self.chat(server, self.TURN)
+        url = ("--url", f"http://127.0.0.1:{server.port}")
+        keys = self.written("keys", "secret-a ann\nsecret-b ann other-salt\n")
+        os.chmod(keys, 0o600)
+        for flags, said, code in (
+                (("--session", "none", *url), "no tokens are kept of a session 'none'", 1),
+                (("--session", "work/1", "--url", "http://127.0.0.1:1"), "127.0.0.1:1", 1),
+                ((), "give --prompt FILE or --session ID", 2),
+                (("--prompt", keys, "--session", "work/1", *url), "give one of --prompt and --session, not both", 2),
+                (("--session", "work/1", *url, "--client", "ann"), "--client ann needs --api-key-file", 2),
+                (("--session", "work/1", *url, "--api-key-file", keys), "--api-key-file names no client", 2),
+                (("--session", "work/1", *url, "--api-key-file", keys, "--client", "eve"), "is named 'eve'", 2),
+                (("--session", "work/1", *url, "--api-key-file", keys, "--client", "ann"), "have different salts", 1),
+                (("--session", "work/1", *url, "--share", "key"), "--share key needs --client", 2)):
+            with self.subTest(flags=flags):
+                self.assertIn(said, self.refusal("export", "demo", self.file, *flags, code=code))
+        said = self.refusal("export", kvik.preset("test-llama"), self.file, "--session", "work/1", *url, code=2)
+        self.assertIn("the session 'work/1' is of the model", said)
         self.assertNotIn("prefix.kvp", os.listdir(self.folder))
 
 

@@ -109,11 +109,15 @@ class Router(unittest.TestCase):
 
     def test_watching_loads_no_model(self):
         with Server("demo", MODELS[0], *KV) as server:
-            for path in ("/kvik/live", "/kvik/sessions"):
+            poll = server.get("/v1/responses/resp_1")
+            self.assertEqual((poll.status, poll.json["error"]["code"]), (503, "model_not_loaded"), poll.body)
+            self.assertIn("name one as ?model=NAME", poll.json["error"]["message"])
+            for path in ("/kvik/live", "/kvik/sessions", "/kvik/sessions/x"):
                 for query in ("", "?model=demo"):
                     refused = server.get(path + query)
                     self.assertEqual(refused.status, 503, path)
                     self.assertIn(f"{path} does not load a model", refused.json["error"]["message"])
+                    self.assertEqual((refused.json["error"]["code"], refused.json["error"]["param"]), ("model_not_loaded", "model"))
             self.assertEqual({m["state"] for m in server.get("/v1/models").json["data"]}, {"unloaded"})
             server.complete([1, 2, 3], model="demo", max_tokens=1)
             self.assertEqual(server.get("/kvik/sessions?model=demo").json, {"sessions": []})

@@ -202,7 +202,7 @@ class Json(Threats):
         for prompt in (None, 7, True, {}, [], [[]], [1.5], [1, "x"], ["x", 1], [[1], "x", None], [None]):
             self.refused({"prompt": prompt}, "prompt")
         for field, values in {"stream": ("yes", 1), "echo": ("no",), "stop": (7, [7], {}), "n": ("2", 1.5, []), "max_tokens": ("5", 1.5, []),
-                              "temperature": ("hot", [], True), "logit_bias": ([], "x", {"x": 1}, {"5": "much"}), "seed": ("x", 1.5),
+                              "temperature": ("hot", [], True), "logit_bias": ([1], "x", {"x": 1}, {"5": "much"}), "seed": ("x", 1.5),
                               "model": (7, []), "logprobs": ("3", -1, 1.5), "prompt_logprobs": ("3", -1, 21, True), "stream_options": ("x", 7)}.items():
             self.refused_field(field, *values)
 

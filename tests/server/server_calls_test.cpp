@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <boost/json/serialize.hpp>
@@ -201,6 +202,14 @@ TEST_F(ServerCalls, input_of_a_response_is_counted_and_listed) {
   const auto count = json(client().post("/v1/responses/input_tokens", R"({"input":"Hi"})").body);
   EXPECT_EQ(string_at(count, "/object"), "response.input_tokens");
   EXPECT_EQ(count.at("input_tokens"), std::string("user: Hi\nassistant:").size());
+  // The prompt is counted whatever the request says about the answer.
+  for (const char* const fields :
+       {R"("background":true,"stream":true)", R"("background":true,"store":false)"}) {
+    const auto other =
+        client().post("/v1/responses/input_tokens", fmt::format(R"({{"input":"Hi",{}}})", fields));
+    EXPECT_EQ(other.status, 200) << other.body;
+    EXPECT_EQ(json(other.body), count);
+  }
   const std::string id =
       string_at(json(client().post(kResponses, R"({"input":"Hi"})").body), "/id");
   const std::string next = string_at(

@@ -108,5 +108,74 @@ TEST_F(ServerTenants, keys_without_a_salt_get_no_expected_tokens) {
   EXPECT_TRUE(miss("k2").contains("expected_token"));
 }
 
+class SessionTokensRoute : public ServerTenants {
+ protected:
+  // Answers a chat of a session.
+  void chat(const std::string& key, const std::string& fields = "") {
+    auto each = client();
+    each.send_post(
+        "/v1/chat/completions",
+        R"({"prompt_cache_key":"s","messages":[{"role":"user","content":"Hi"}])" + fields + "}",
+        header_of(key));
+    const auto call = service.wait_for_call(n_++);
+    ASSERT_TRUE(call);
+    CompletionChunk chunk;
+    chunk.text = "Yes";
+    if (call->request.output.return_token_ids) chunk.token_ids = {4, 5};
+    call->send(std::move(chunk));
+    call->finish();
+    call->done();
+    const RawResponse response = each.read_response();
+    EXPECT_EQ(response.status, 200);
+    EXPECT_EQ(response.body.find("token_ids"), std::string::npos) << response.body;
+  }
+
+  RawResponse tokens(const std::string& key, const std::string& query = "") {
+    return client().get("/kvik/sessions/s" + query, header_of(key));
+  }
+
+ private:
+  static std::string header_of(const std::string& key) {
+    return key.empty() ? "" : "x-api-key: " + key + "\r\n";
+  }
+  size_t n_ = 0;
+};
+
+TEST_F(SessionTokensRoute, has_the_last_prompt_and_the_answer) {
+  expect_error(tokens(""), 404);
+  chat("");
+  const auto answer = tokens("");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const auto body = json(answer.body);
+  const auto& ids = body.at("tokens").as_array();
+  EXPECT_EQ(body.at("prompt_tokens").as_int64() + 2, static_cast<int64_t>(ids.size()));
+  EXPECT_EQ(ids.at(ids.size() - 2), 4);
+  EXPECT_EQ(ids.back(), 5);
+  EXPECT_EQ(string_at(body, "/id"), "s");
+}
+
+TEST_F(SessionTokensRoute, no_key_reads_the_tokens_of_another_key) {
+  use_keys();
+  options.api_keys->at(0).is_operator = true;
+  chat("k2");
+  EXPECT_EQ(tokens("k2").status, 200);
+  for (const char* key : {"k1", "k3"}) {
+    expect_error(tokens(key), 404);
+    expect_error(tokens(key, "?cache_salt=b"), 404);
+  }
+}
+
+TEST_F(SessionTokensRoute, a_salt_must_be_given_again) {
+  chat("", R"(,"cache_salt":"mine")");
+  EXPECT_EQ(tokens("", "?cache_salt=mine").status, 200);
+  expect_error(tokens(""), 404);
+  expect_error(tokens("", "?cache_salt=other"), 404);
+}
+
+TEST_F(SessionTokensRoute, several_choices_are_not_kept) {
+  chat("", R"(,"n":2)");
+  expect_error(tokens(""), 404);
+}
+
 }  // namespace
 }  // namespace kvik

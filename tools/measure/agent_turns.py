@@ -3,6 +3,7 @@
 
     sudo unshare --net agent_turns.py record KVIK MODEL FOLDER [--node-modules tests/agents/node_modules] [--agents claude,codex,opencode,qwen]
     agent_turns.py replay FOLDER http://127.0.0.1:8080 [--agent NAME] [--model NAME]
+    agent_turns.py count FOLDER http://127.0.0.1:8080 [--agent NAME] [--call-mark '<tool_call>']
 
 `record` runs each agent with a server of its own and the tasks below, each a turn of the same conversation. An agent's own instructions of many thousand
 tokens are replaced by a sentence, so that a small model calls tools. The requests are sent on with temperature 0, so that Kvik's answers are the same when
@@ -11,6 +12,10 @@ with that prompt, else their common prefix), and those that were.
 
 `replay` sends the recorded requests one after the other, with as many tokens of an answer as were recorded, and prints the time to the first token of each.
 A server whose answers differ from the recorded ones computes the recorded answers as a part of the next prompt. Traffic goes only to a loopback address.
+
+`count` sends the recorded requests to Kvik, reads the tokens of each prompt and answer (GET /kvik/sessions/ID), and adds up the tokens found and those that
+could be found, in two ways: over all answers, and over those that the template allows. The template does not allow an answer with calls that the model
+wrote without the mark of its format: it writes them with it, which are other tokens. After such an answer the prompt before it could be found.
 """
 import argparse
 import json
@@ -178,6 +183,84 @@ def replay(options):
               flush=True)
 
 
+def get(url, path):
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=60)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    body = json.loads(response.read())
+    connection.close()
+    return body if response.status == 200 else None
+
+
+def detokenize(url, tokens):
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=60)
+    connection.request("POST", "/detokenize", json.dumps({"tokens": tokens}), {"Content-Type": "application/json"})
+    text = json.loads(connection.getresponse().read())["content"]
+    connection.close()
+    return text
+
+
+class Turn:
+    """A request that was sent: the tokens of its prompt and answer, and the prompt tokens found."""
+
+    def __init__(self, url, usage):
+        self.found = usage.get("cache_read_input_tokens")
+        if self.found is None:
+            details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or {}
+            self.found = details["cached_tokens"]
+        newest = get(url, "/kvik/sessions")["sessions"][0]
+        session = get(url, "/kvik/sessions/" + urllib.parse.quote(newest["id"], safe=""))
+        n_prompt = session["prompt_tokens"]
+        reported = usage.get("prompt_tokens") or usage["input_tokens"] + usage.get("cache_read_input_tokens", 0) + usage.get("cache_creation_input_tokens", 0)
+        if n_prompt != reported:
+            raise SystemExit(f"the server keeps another prompt: {n_prompt} tokens, expected {reported}")
+        self.prompt, self.answer = session["tokens"][:n_prompt], session["tokens"][n_prompt:]
+
+    def could_find(self, earlier, is_allowed):
+        """Returns how many tokens of this prompt an earlier request has, with its answer if that is allowed. The last token is always computed."""
+        n = next((i for i, (a, b) in enumerate(zip(self.prompt, earlier.prompt)) if a != b), min(len(self.prompt), len(earlier.prompt)))
+        if n == len(earlier.prompt) and is_allowed:
+            n += len(earlier.answer)
+        return min(n, len(self.prompt) - 1)
+
+
+def count(options):
+    url = urllib.parse.urlparse(options.url)
+    if url.hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise SystemExit(f"{options.url} is not a loopback address")
+    print("| agent | request | prompt | found | could, all answers | could, as the template allows |\n|---|---|---|---|---|---|")
+    totals = {}
+    for path in sorted(pathlib.Path(options.folder).glob("*.jsonl")):
+        name = path.stem
+        if options.agent not in (None, name):
+            continue
+        turns, allowed = [], []
+        sums = [0, 0, 0, 0]  # found and could, for each way
+        for i, line in enumerate(path.read_text().splitlines()):
+            request = json.loads(line)
+            body = {**request["body"], "stream": True, "temperature": 0}
+            limit(request["path"], body, min(request["n_answer"] + 4, MOST_ANSWER))
+            _, _, usage = send(url, request["path"], body)
+            turn = Turn(url, usage)
+            if turns:
+                # The answer before as the template wrote it begins where that prompt ended.
+                last = turns[-1]
+                if turn.prompt[:len(last.prompt)] == last.prompt:
+                    written = detokenize(url, turn.prompt[len(last.prompt):]).split(options.end_mark)[0]
+                    allowed[-1] = options.call_mark not in written or options.call_mark in detokenize(url, last.answer)
+            could = max((turn.could_find(other, True) for other in turns), default=0)
+            could_as_allowed = max((turn.could_find(other, is_allowed) for other, is_allowed in zip(turns, allowed)), default=0)
+            if turns:
+                sums = [a + b for a, b in zip(sums, (min(turn.found, could), could, min(turn.found, could_as_allowed), could_as_allowed))]
+            turns.append(turn)
+            allowed.append(True)
+            print(f"| {name} | {i + 1} | {len(turn.prompt)} | {turn.found} | {could} | {could_as_allowed} |", flush=True)
+        totals[name] = sums
+    for name, (found, could, found_as_allowed, could_as_allowed) in totals.items():
+        print(f"{name}: found {found} of {could} ({100 * found / max(could, 1):.1f}%) over all answers, {found_as_allowed} of {could_as_allowed} "
+              f"({100 * found_as_allowed / max(could_as_allowed, 1):.1f}%) as the template allows")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -194,6 +277,13 @@ def main():
     replaying.add_argument("url")
     replaying.add_argument("--agent")
     replaying.add_argument("--model")
+    counting = commands.add_parser("count")
+    counting.set_defaults(run=count)
+    counting.add_argument("folder")
+    counting.add_argument("url")
+    counting.add_argument("--agent")
+    counting.add_argument("--call-mark", default="<tool_call>", help="begins a call in the template's format")
+    counting.add_argument("--end-mark", default="<|im_end|>", help="ends a message")
     options = parser.parse_args()
     options.run(options)
 

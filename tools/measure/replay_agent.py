@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Replays the requests of one recorded agent session against a server with llama.cpp's /completion route, one after the other: TTFT per turn, total time.
 
-    replay_agent.py agent_sessions.jsonl SESSION --url http://127.0.0.1:8080 [--vocabulary 32000] [--max-answer N] [--requests N]
+    replay_agent.py agent_sessions.jsonl SESSION --url http://127.0.0.1:8080 [--vocabulary 32000] [--max-answer N] [--requests N] [--shrink N]
 
 The file has a JSON object a line, {"id", "block", "r": [[t, prompt tokens, answer tokens, blocks, parent, shared blocks, …, depth], …]}. Prompts are
 random token ids of the recorded lengths; each begins with the blocks that it shares with its parent's prompt, and contains the server's own answer where it
-shares all of them, as an agent's next turn does. Answers have exactly the recorded number of tokens. Pauses are left out. Traffic goes only to a loopback
-address.
+shares all of them, as an agent's next turn does. Answers have exactly the recorded number of tokens. Pauses are left out. --shrink divides all numbers of
+tokens, for models with a short context. Traffic goes only to a loopback address.
 """
 import argparse
 import http.client
@@ -59,19 +59,24 @@ def main():
     parser.add_argument("--vocabulary", type=int, default=32000, help="ids are below it")
     parser.add_argument("--max-answer", type=int, default=1 << 30, help="longer answers are cut to this many tokens")
     parser.add_argument("--requests", type=int, default=1 << 30, help="the first so many")
+    parser.add_argument("--shrink", type=int, default=1, help="divides all numbers of tokens")
     args = parser.parse_args()
     url = urlparse(args.url)
     if url.hostname not in ("127.0.0.1", "localhost", "::1"):
         raise SystemExit(f"{args.url} is not a loopback address")
+    if args.shrink < 1:
+        raise SystemExit(f"--shrink {args.shrink}: expected a number from 1 on")
     session = session_of(args.sessions, args.session)
     draw = random.Random(1)
     prompts, answers, ttfts, total, n_computed = [], [], [], 0.0, 0
     print("| request | prompt | new | answer | computed | TTFT [ms] | total [s] |\n|---|---|---|---|---|---|---|")
     for i, (_, n_prompt, n_answer, _, parent, shared, *_) in enumerate(session["r"][:args.requests]):
+        n_prompt, n_answer = max(2, n_prompt // args.shrink), max(1, n_answer // args.shrink)
         prompt = []
         if parent >= 0:
-            n_shared = shared * session["block"]
-            whole = n_shared + session["block"] > len(prompts[parent])
+            block = max(1, session["block"] // args.shrink)
+            n_shared = shared * block
+            whole = n_shared + block > len(prompts[parent])
             prompt = prompts[parent] + answers[parent] if whole else prompts[parent][:n_shared]
         prompt = prompt[:n_prompt - 1]
         n_new = n_prompt - len(prompt)

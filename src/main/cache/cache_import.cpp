@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "base/quantity.h"
 #include "host/load_model.h"
+#include "main/cache/cache_client.h"
 #include "main/cache/cache_commands.h"
 #include "main/exit_code.h"
 #include "main/read_input.h"
@@ -26,6 +27,7 @@ struct CacheImportOptions {
   uint64_t disk_bytes = DiskTierOptions().max_bytes;
   std::string key;    // path; empty: signatures are not checked
   std::string model;  // empty: the model is not checked
+  CacheClientFlags client;
 };
 
 // Refuses pages that this build would not compute. The names of arithmetics after this part depend
@@ -55,6 +57,7 @@ Result<void> check_model_of(const CacheImportOptions& options, const CacheIdenti
 }
 
 Result<int> import_cache(const CacheImportOptions& options) {
+  TRY_ASSIGN(const CacheClient client, options.client.resolve());
   TRY_ASSIGN(std::string key, read_signing_key(options.key));
   const bool has_key = !key.empty();
   TRY_ASSIGN(PrefixFileReader file, PrefixFileReader::open(options.in, std::move(key)));
@@ -66,7 +69,7 @@ Result<int> import_cache(const CacheImportOptions& options) {
   }
   TRY_ASSIGN(const auto tier,
              DiskTier::open({.folder = options.disk, .max_bytes = options.disk_bytes}));
-  TRY(import_prefix(file, *tier));
+  TRY(import_prefix(file, *tier, {.salt = client.salt, .known = client.known}));
   streams::print("{} in {} of {} imported, KV type {}\n", counted(header.n_tokens, "token"),
                  counted(header.n_records, "page"), format_bytes(header.page_bytes),
                  printable(header.identity.kv_type));
@@ -111,8 +114,10 @@ void add_cache_import(CommandLine& line, const Flags& cache) {
           .is_model()
           .called("MODEL"),
   });
+  options->client.add_to(flags);
   flags.examples({
       "kvik cache import agent.kvp --disk pages/",
+      "kvik cache import agent.kvp --disk pages/ --client alice --api-key-file keys.txt",
       "kvik cache import agent.kvp --disk pages/ --key secret.txt -m model.gguf",
   });
 }

@@ -117,6 +117,8 @@ PromptFormat prompt_format(std::string_view name, std::string_view content) {
 
 Result<SharedPrefix> read_shared_prefix(const Service& service, PromptFormat format,
                                         std::string_view content, const std::string& path) {
+  if (content.empty())
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} is empty, expected a prompt", path));
   if (format == PromptFormat::kText) {
     SharedPrefix prefix{.tokens = service.prompt_tokens(content), .ends = {}};
     prefix.ends.push_back(static_cast<uint32_t>(prefix.tokens.size()));

@@ -104,9 +104,6 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   call.session.id = std::move(session).value_or("");
   CompletionRequest& request = call.requests.emplace_back();
   TRY(read_samplers(fields, request));
-  const json::value* bias = fields.find("logit_bias");
-  if (bias && bias->is_array() && bias->get_array().empty())
-    return refuse("logit_bias", "logit_bias is an empty array, expected an object or pairs");
   TRY(read_logit_bias(fields, request));
   TRY_ASSIGN(request.seed, read_seed(fields));
   TRY_ASSIGN(const auto min_tokens, fields.count<uint64_t>("min_tokens"));

@@ -71,12 +71,16 @@ HttpResponse CompletionReply::with_headers(HttpResponse response) const {
 
 std::optional<CompletionChunk> CompletionReply::take() {
   auto chunk = mailbox().take();
-  if (chunk && !first_token_at_) first_token_at_ = std::chrono::steady_clock::now();
+  if (!chunk) return chunk;
+  if (!first_token_at_) first_token_at_ = std::chrono::steady_clock::now();
+  if (running_.collects_ids && chunk->choice == 0)
+    ids_.insert(ids_.end(), chunk->token_ids.begin(), chunk->token_ids.end());
+  if (running_.hides_ids) chunk->token_ids.clear();
   return chunk;
 }
 
 void CompletionReply::note_usages() {
-  if (usages_ && running_.on_usages) running_.on_usages(*usages_);
+  if (usages_ && running_.on_usages) running_.on_usages(*usages_, ids_);
 }
 
 // One event per call: some clients treat the data of one read as one event.

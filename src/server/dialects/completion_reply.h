@@ -24,8 +24,11 @@ struct RunningCompletions {
   bool has_room = true;               // false: the share had no room
   std::vector<std::string> left_out;  // CompletionCall::left_out
   std::string form_param;             // StructuredOutput::param; empty: none
-  // called once when all have ended without an error; empty: not called
-  std::function<void(std::span<const Usage>)> on_usages = {};
+  // called once when all have ended without an error, with the tokens of the first choice if
+  // collects_ids; empty: not called
+  std::function<void(std::span<const Usage>, std::span<const TokenId>)> on_usages = {};
+  bool collects_ids = false;
+  bool hides_ids = false;  // the client did not ask for token ids
 
   RunningCompletions() = default;
   RunningCompletions(RunningCompletions&&) = default;
@@ -65,6 +68,7 @@ class CompletionReply : public PendingReply {
   std::string id_;
   std::unique_ptr<AnswerWriter> writer_;
   RunningCompletions running_;
+  std::vector<TokenId> ids_;  // of the first choice, if collected
   std::optional<TimePoint> first_token_at_;
 };
 

@@ -1,6 +1,9 @@
 #include "server/dialects/key_accounts.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -12,10 +15,14 @@ constexpr std::string_view kNoKey = "none";
 }  // namespace
 
 KeyAccounts::KeyAccounts(const std::optional<std::vector<ApiKey>>& keys) {
-  if (!keys) accounts_.emplace_back(kNoKey, std::make_shared<KeyAccount>());
+  std::vector<std::string> names;
+  if (!keys) names.emplace_back(kNoKey);
   for (const ApiKey& key : keys.value_or(std::vector<ApiKey>()))
-    if (std::ranges::count(accounts_, key.name, &Entry::first) == 0)
-      accounts_.emplace_back(key.name, std::make_shared<KeyAccount>());
+    if (std::ranges::count(names, key.name) == 0) names.push_back(key.name);
+  // Equal parts, so that what one key sends has no influence on what another one finds.
+  const size_t n_each = kSessionTokens / std::max<size_t>(1, names.size());
+  for (std::string& name : names)
+    accounts_.emplace_back(std::move(name), std::make_shared<KeyAccount>(n_each));
 }
 
 std::shared_ptr<KeyAccount> KeyAccounts::of(const ApiKey* key) const {

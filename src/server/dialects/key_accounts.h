@@ -20,6 +20,9 @@ namespace kvik {
 // Any thread.
 class KeyAccount {
  public:
+  // max_session_tokens: those that SessionBook keeps.
+  explicit KeyAccount(size_t max_session_tokens) : sessions_(max_session_tokens) {}
+
   void add(const Usage& usage) {
     computed_ += usage.prompt_tokens - usage.cached_tokens;
     cached_ += usage.cached_tokens;
@@ -38,6 +41,9 @@ class KeyAccount {
 // One account per name in the key file; a single one without keys. Any thread.
 class KeyAccounts {
  public:
+  // Token ids of sessions that all accounts together keep (16 MiB).
+  static constexpr size_t kSessionTokens = size_t{4} << 20;
+
   explicit KeyAccounts(const std::optional<std::vector<ApiKey>>& keys);
 
   // Shared with the sinks of running requests, which the engine may hold longer than the server

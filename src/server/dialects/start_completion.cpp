@@ -64,12 +64,36 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
   };
 }
 
+// A request of a session.
+struct SessionRequest {
+  SessionName name;
+  uint32_t n_choices = 1;
+  FindText find_text;
+  // Its salt and prompt; std::nullopt: not kept. The pages of an adapter cannot be exported, and of
+  // several choices, only one is in the next prompt.
+  std::optional<SessionTokens> kept;
+};
+
+SessionRequest session_request(const CompletionCall& call, const ServiceApi& service) {
+  const CompletionRequest& first = call.requests.front();
+  SessionRequest session{.name = call.session, .n_choices = first.n, .find_text = {}, .kept = {}};
+  const auto* ids = std::get_if<std::vector<TokenId>>(&first.prompt);
+  const bool has_adapter =
+      first.model && adapter_name(service.adapters(), service.card(), *first.model);
+  if (ids && first.n == 1 && call.requests.size() == 1 && !has_adapter) {
+    session.kept = SessionTokens{.salt = first.engine.cache_salt,
+                                 .all = *ids,
+                                 .prompt_tokens = static_cast<uint32_t>(ids->size())};
+  }
+  return session;
+}
+
 // Returns a function that adds a finished request to its session.
-std::function<void(std::span<const Usage>)> session_recorder(std::shared_ptr<KeyAccount> account,
-                                                             SessionName name, uint32_t n_choices,
-                                                             FindText find_text) {
-  return [account = std::move(account), name = std::move(name), n_choices,
-          find_text = std::move(find_text)](std::span<const Usage> usages) {
+std::function<void(std::span<const Usage>, std::span<const TokenId>)> session_recorder(
+    std::shared_ptr<KeyAccount> account, SessionRequest session) {
+  return [account = std::move(account), session = std::move(session)](
+             std::span<const Usage> usages, std::span<const TokenId> answer) mutable {
+    const auto& [name, n_choices, find_text, kept] = session;
     const Usage& usage = usages.front();
     std::string_view part;
     if (account->sessions().lost_tokens(name, usage) > 0 && usage.cache.position &&
@@ -78,6 +102,9 @@ std::function<void(std::span<const Usage>)> session_recorder(std::shared_ptr<Key
       if (text) part = changing_part(*text);
     }
     account->sessions().add(name, usage, n_choices, part, unix_seconds());
+    if (!session.kept) return;
+    session.kept->all.insert(session.kept->all.end(), answer.begin(), answer.end());
+    account->sessions().keep(name, *std::exchange(session.kept, std::nullopt));
   };
 }
 
@@ -117,11 +144,11 @@ size_t attested_bytes(const AttestedRequest& request) {
   return n_bytes;
 }
 
-// Returns the memory of a prompt for each of its choices, without pages: tokens in the engine and
-// for explanations, their counts, repeated text; and of the choice itself.
+// Returns the memory of a prompt for each of its choices, without pages: tokens in the engine, for
+// explanations and for the session, their counts, repeated text; and of the choice itself.
 size_t running_bytes(const AnswerShape& shape, size_t prompt_tokens) {
   constexpr size_t kChoice = size_t{4} << 10;
-  constexpr size_t kToken = 16;
+  constexpr size_t kToken = 20;
   constexpr size_t kEchoedToken = 16;
   return shape.n * (kChoice + prompt_tokens * (kToken + (shape.echo ? kEchoedToken : 0)));
 }
@@ -232,9 +259,12 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
     envelope.explain_cache = reach_of(key);
     envelope.find_text = find_text;
   }
-  SessionName session =
-      with_session_header(std::move(call.session), request.header("x-session-id"));
-  const uint32_t n_choices = call.requests.front().n;
+  call.session = with_session_header(std::move(call.session), request.header("x-session-id"));
+  SessionRequest session;
+  if (is_of_session) session = session_request(call, context.service);
+  const bool collects_ids = session.kept.has_value();
+  bool& returns_ids = call.requests.front().output.return_token_ids;
+  const bool hides_ids = collects_ids && !std::exchange(returns_ids, returns_ids || collects_ids);
   const auto& form = call.requests.front().form;
   std::string form_param =
       form ? with_dialect_param(dialect, {.code = {}, .message = {}, .param = form->param}).param
@@ -245,9 +275,11 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
   }
   if (!running->has_room) return error_response(no_memory());
   if (is_of_session) {
-    running->on_usages = session_recorder(context.accounts.of(key), std::move(session), n_choices,
-                                          std::move(find_text));
+    session.find_text = std::move(find_text);
+    running->on_usages = session_recorder(context.accounts.of(key), std::move(session));
   }
+  running->collects_ids = collects_ids;
+  running->hides_ids = hides_ids;
   running->left_out = std::move(call.left_out);
   running->form_param = std::move(form_param);
   std::string id = envelope.id;

@@ -48,7 +48,7 @@ std::string_view code_of(const Error& error) {
     case ErrorCode::kExhausted:
       return "overloaded";
     case ErrorCode::kUnavailable:
-      return "shutting_down";
+      return error.param == "model" ? "model_not_loaded" : "shutting_down";
     case ErrorCode::kNotFound:
       if (error.param == "thread") return "thread_not_found";
       return error.param == "model" ? "model_not_found" : "not_found";

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -7,6 +9,7 @@
 
 #include "server/handlers.h"
 #include "server/http/auth.h"
+#include "server/http/status.h"
 
 namespace kvik {
 namespace {
@@ -44,6 +47,34 @@ Reply handle_sessions(const HandlerContext& context, const HttpRequest& request)
   }
   return HttpResponse{.status = 200,
                       .body = json::serialize(json::object{{"sessions", std::move(sessions)}})};
+}
+
+// The tokens belong to who sent them: an operator's key reads no other key's, and a salt that a
+// request gave must be given again.
+Reply handle_session_tokens(const HandlerContext& context, const HttpRequest& request) {
+  constexpr std::string_view kPrefix = "/kvik/sessions/";
+  const ApiKey* key = find_key(request, context.options);
+  const std::string requested = query_value(request.query, "cache_salt");
+  const std::string id = request.path.substr(kPrefix.size());
+  const auto tokens =
+      context.accounts.of(key)->sessions().tokens(id, key ? salt_of(*key, requested) : requested);
+  if (!tokens) {
+    return error_response(Error{
+        ErrorCode::kNotFound,
+        fmt::format("no tokens are kept of a session '{}' of this key and cache_salt: "
+                    "/kvik/sessions lists the sessions, and requests with an adapter or several "
+                    "choices are not kept",
+                    printable(id))});
+  }
+  const ModelCard& card = context.service.card();
+  return HttpResponse{.status = 200,
+                      .body = json::serialize(json::object{
+                          {"id", id},
+                          {"model", card.id.text()},
+                          {"weights_digest", card.weights.digest},
+                          {"kv_type", card.kv_type},
+                          {"prompt_tokens", tokens->prompt_tokens},
+                          {"tokens", json::array(tokens->all.begin(), tokens->all.end())}})};
 }
 
 }  // namespace kvik

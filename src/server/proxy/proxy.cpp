@@ -52,7 +52,8 @@ Result<std::vector<std::string>> models_for(const ModelServers& models, std::str
   std::vector<std::string> names = loaded_models(models);
   if (!names.empty()) return names;
   return fail(ErrorCode::kUnavailable,
-              "no model is loaded: name one as ?model=NAME, or send a request to one first");
+              "no model is loaded: name one as ?model=NAME, or send a request to one first",
+              "model");
 }
 
 // Applies Ollama's "keep_alive" of a body: a number of seconds or a duration; negative: until
@@ -67,12 +68,10 @@ void apply_keep_alive(ModelServers& models, const std::string& model, const json
                                    std::chrono::duration<double>(std::min(*seconds, kMost))));
 }
 
-// These show the state of a model's server. Neither loads the model nor keeps it loaded.
-bool is_observation(std::string_view path) {
-  return path == "/kvik/live" || path == "/kvik/sessions";
-}
+}  // namespace
 
-Reply watch_model(const HandlerContext& context, const HttpRequest& request) {
+Reply proxy_state_request(const HandlerContext& context, const HttpRequest& request) {
+  if (request.method == "HEAD") return HttpResponse{.status = 200, .body = ""};
   const ModelServers& models = context.options.router->models;
   const std::string requested = query_value(request.query, "model");
   std::string name;
@@ -96,13 +95,13 @@ Reply watch_model(const HandlerContext& context, const HttpRequest& request) {
                        .takes_events = request.path == "/kvik/live",
                        .port = status.port});
   }
-  return error_response(model_fault(
-      {ErrorCode::kUnavailable,
-       fmt::format("{}; {} does not load a model, POST /v1/models/load does",
-                   name.empty() ? "no model is loaded" : name + " is not loaded", request.path)}));
+  return error_response(
+      Error{ErrorCode::kUnavailable,
+            fmt::format("{}; {} does not load a model, POST /v1/models/load does",
+                        name.empty() ? "no model is loaded" : name + " is not loaded",
+                        printable(request.path)),
+            "model"});
 }
-
-}  // namespace
 
 std::string upstream_request(const HttpRequest& request, std::string_view body) {
   std::string out;
@@ -128,7 +127,6 @@ std::string upstream_request(const HttpRequest& request, std::string_view body) 
 Reply proxy_request(const HandlerContext& context, const HttpRequest& request,
                     const RequestBody& body) {
   if (request.method == "HEAD") return HttpResponse{.status = 200, .body = ""};
-  if (is_observation(request.path)) return watch_model(context, request);
   ModelServers& models = context.options.router->models;
   const bool has_body = !request.body.empty();
   std::string model = query_value(request.query, "model");

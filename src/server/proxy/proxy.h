@@ -13,6 +13,10 @@ namespace kvik {
 Reply proxy_request(const HandlerContext& context, const HttpRequest& request,
                     const RequestBody& body);
 
+// Forwards a request of Route::Scope::kState to the server of the model that ?model=NAME names, or
+// of the first one that is loaded. Errors: kUnavailable if it is not loaded.
+Reply proxy_state_request(const HandlerContext& context, const HttpRequest& request);
+
 // Returns head and body of a request for the server of a model, which sees the same key and request
 // id. The path is escaped.
 std::string upstream_request(const HttpRequest& request, std::string_view body);

@@ -1,6 +1,7 @@
 #include "service/history/known_answers.h"
 
 #include <algorithm>
+#include <optional>
 #include <variant>
 
 #include "base/blanks.h"
@@ -14,6 +15,11 @@ std::string reasoning_of(const Message& message) {
     if (const auto* reasoning = std::get_if<ReasoningPart>(&part)) text += reasoning->text;
   }
   return text;
+}
+
+bool has_tool_calls(const Message& message) {
+  return !calls_of(message).empty() ||
+         std::ranges::count(message.further, "tool_calls", &Json::Field::name) > 0;
 }
 
 bool is_answer(const Message& message) { return message.role == "assistant"; }
@@ -68,9 +74,7 @@ bool is_rest_of(std::string_view rest, const RememberedAnswer& answer, const Mes
     if (!take(rest, reasoning) || !take(rest, end_mark)) return false;
   }
   if (!take(rest, trimmed(text))) return false;
-  const bool has_calls = !calls_of(message).empty() ||
-                         std::ranges::count(message.further, "tool_calls", &Json::Field::name) > 0;
-  return has_calls || trimmed(rest).empty();
+  return has_tool_calls(message) || trimmed(rest).empty();
 }
 
 // Returns the longest piece of the text that templates write unchanged: letters, digits, spaces.
@@ -101,6 +105,114 @@ bool holds_messages(std::string_view text, std::span<const Message> messages) {
     text.remove_prefix(at + wanted.size());
   }
   return true;
+}
+
+// The place of an answer in a rendered conversation, in bytes.
+struct AnswerPlace {
+  size_t begin = 0, end = 0;
+  size_t limit = 0;  // where the next answer begins
+};
+using AnswerPlaces = std::vector<std::optional<AnswerPlace>>;  // one per answer; empty: unknown
+
+// Returns the first mark that the template wrote in a range, npos if there is none.
+size_t find_any(const TemplateBytes& written, std::span<const std::string> marks, size_t begin,
+                size_t limit) {
+  size_t first = std::string_view::npos;
+  for (const std::string& mark : marks)
+    first = std::min(first, written.find(mark, begin, std::min(first, limit)));
+  return first;
+}
+
+AnswerPlaces places_after_headers(const TemplateBytes& written, size_t n_bytes,
+                                  const AnswerLayout& layout, size_t n_answers) {
+  std::vector<size_t> headers;
+  for (size_t at = written.find(layout.header, 0, n_bytes); at != std::string_view::npos;
+       at = written.find(layout.header, at + layout.header.size(), n_bytes)) {
+    headers.push_back(at);
+  }
+  if (headers.size() != n_answers + 1) return {};
+  AnswerPlaces places(n_answers);
+  for (size_t i = 0; i < n_answers; ++i) {
+    const size_t begin = headers[i] + layout.header.size(), limit = headers[i + 1];
+    const size_t end = find_any(written, layout.ends, begin, limit);
+    if (end != std::string_view::npos) places[i] = AnswerPlace{begin, end, limit};
+  }
+  return places;
+}
+
+AnswerPlaces places_before_ends(const TemplateBytes& written, size_t n_bytes,
+                                const AnswerLayout& layout, size_t n_answers) {
+  AnswerPlaces places;
+  size_t before = 0;  // end of the answer before
+  for (size_t end = find_any(written, layout.ends, 0, n_bytes); end != std::string_view::npos;
+       end = find_any(written, layout.ends, end + 1, n_bytes)) {
+    size_t begin = 0;
+    for (const std::string& mark : layout.befores) {
+      for (size_t at = written.find(mark, before, end); at != std::string_view::npos;
+           at = written.find(mark, at + 1, end)) {
+        begin = std::max(begin, at + mark.size());
+      }
+    }
+    if (!places.empty() && places.back()) places.back()->limit = begin > 0 ? begin : end;
+    places.emplace_back();
+    if (begin > 0) places.back() = AnswerPlace{begin, end, n_bytes};
+    before = end;
+  }
+  return places.size() == n_answers ? places : AnswerPlaces();
+}
+
+constexpr std::string_view kStart = "<|start|>", kAssistant = "assistant";
+
+AnswerPlaces places_of_channels(const jinja::Text& text, const TemplateBytes& written,
+                                size_t n_answers) {
+  static const std::vector<std::string> kEnds = {"<|end|>", "<|call|>", "<|return|>"};
+  const size_t n_bytes = text.size();
+  AnswerPlaces places;
+  bool is_in_answer = false;
+  for (size_t at = written.find(kStart, 0, n_bytes); at != std::string_view::npos;) {
+    const size_t next = std::min(written.find(kStart, at + 1, n_bytes), n_bytes);
+    const size_t header_end = at + kStart.size();
+    const bool is_answers = text.view().substr(header_end).starts_with(kAssistant);
+    if (is_answers && !is_in_answer) {
+      if (!places.empty() && places.back()) places.back()->limit = at;
+      places.emplace_back(AnswerPlace{header_end + kAssistant.size(), 0, n_bytes});
+    }
+    if (is_answers) {
+      const size_t end = find_any(written, kEnds, header_end, next);
+      places.back()->end = end == std::string_view::npos ? n_bytes : end;
+    }
+    is_in_answer = is_answers;
+    at = next == n_bytes ? std::string_view::npos : next;
+  }
+  if (places.size() != n_answers + 1) return {};  // the last one is the generation prompt
+  places.pop_back();
+  return places;
+}
+
+// Returns whether the text is an answer in harmony format, without the header of its first message:
+// the reasoning on the channel analysis, the content on others, and calls if it has some.
+bool is_rest_of_channels(std::string_view rest, const RememberedAnswer& answer,
+                         const Message& message, bool has_calls) {
+  constexpr std::string_view kMessage = "<|message|>", kNext = "<|end|><|start|>assistant";
+  std::string reasoning, content;
+  bool calls = false;
+  while (true) {
+    const size_t begin = rest.find(kMessage);
+    if (begin == rest.npos) return false;
+    const std::string_view header = rest.substr(0, begin);
+    rest.remove_prefix(begin + kMessage.size());
+    const size_t end = rest.find(kNext);
+    const std::string_view body = rest.substr(0, end);
+    const bool is_call = header.contains(" to=");
+    calls = calls || is_call;
+    const bool is_reasoning = header.contains("analysis") && !is_call;
+    if (is_reasoning && !reasoning.empty()) reasoning += '\n';
+    if (!is_call) (is_reasoning ? reasoning : content) += body;
+    if (end == rest.npos) break;
+    rest.remove_prefix(end + kNext.size());
+  }
+  return calls == has_calls && trimmed(reasoning) == trimmed(answer.reasoning) &&
+         trimmed(content) == trimmed(text_of(message));
 }
 
 }  // namespace
@@ -135,33 +247,31 @@ std::vector<KnownRange> known_ranges(const jinja::Text& text, const AnswerLayout
                                      std::span<const Message> messages,
                                      const KnownAnswers& answers) {
   const TemplateBytes written(text);
-  const std::string_view header = layout.header;
-  std::vector<size_t> headers;
-  if (header.empty()) return {};
-  for (size_t at = written.find(header, 0, text.size()); at != std::string_view::npos;
-       at = written.find(header, at + header.size(), text.size())) {
-    headers.push_back(at);
-  }
-  if (headers.size() != answers.size() + 1) return {};
+  AnswerPlaces places;
+  if (layout.has_channels)
+    places = places_of_channels(text, written, answers.size());
+  else if (!layout.header.empty())
+    places = places_after_headers(written, text.size(), layout, answers.size());
+  else
+    places = places_before_ends(written, text.size(), layout, answers.size());
+  if (places.empty()) return {};
   std::vector<KnownRange> ranges;
   size_t i = 0;
   for (size_t at = 0; at < messages.size(); ++at) {
     if (!is_answer(messages[at])) continue;
     const size_t index = i++;
     const auto& answer = answers[index].answer;
-    if (!answer) continue;
-    const size_t header_end = headers[index] + header.size(), limit = headers[index + 1];
-    size_t end = limit;
-    for (const std::string& mark : layout.ends)
-      end = std::min(end, written.find(mark, header_end, limit));
-    if (end == limit) continue;  // no mark
-    const std::string_view message = text.view().substr(header_end, end - header_end);
-    if (!message.starts_with(answer->opening)) continue;
-    const size_t n_opening = answer->opening.size();
+    if (!answer || !places[index]) continue;
+    const auto& [begin, end, limit] = *places[index];
+    std::string_view rest = text.view().substr(begin, end - begin);
+    if (!rest.starts_with(answer->opening)) continue;
+    rest.remove_prefix(answer->opening.size());
     const bool is_it =
-        is_rest_of(message.substr(n_opening), *answer, messages[at], *layout.reasoning_marks) &&
+        (layout.has_channels
+             ? is_rest_of_channels(rest, *answer, messages[at], has_tool_calls(messages[at]))
+             : is_rest_of(rest, *answer, messages[at], *layout.reasoning_marks)) &&
         holds_messages(text.view().substr(end, limit - end), messages.subspan(at + 1));
-    if (is_it) ranges.push_back({header_end + n_opening, end, index});
+    if (is_it) ranges.push_back({begin + answer->opening.size(), end, index});
   }
   return ranges;
 }

@@ -43,7 +43,11 @@ struct KnownRange {
 
 // The marks that a template writes around answers.
 struct AnswerLayout {
-  std::string header;             // before each answer; empty: unknown
+  std::string header;  // before each answer; empty: there is none
+  // Without a header: marks that end what is before an answer, such as Mistral's [/INST].
+  std::vector<std::string> befores = {};
+  // In harmony format an answer is several messages, each with the header.
+  bool has_channels = false;
   std::vector<std::string> ends;  // texts of the tokens that may end an answer
   const ReasoningMarks* reasoning_marks = &kThinkTags;
 };
@@ -52,7 +56,8 @@ struct AnswerLayout {
 // prompt; ascending. An answer counts only if its range contains this message and nothing else: the
 // reasoning between its marks, then the text. The texts of the messages that follow must come after
 // it. No answer counts if the number of headers that the template wrote is not that of the answers
-// plus one.
+// plus one, or, without a header, the number of end marks is not that of the answers. In harmony
+// format, consecutive messages of the assistant count as one header.
 std::vector<KnownRange> known_ranges(const jinja::Text& text, const AnswerLayout& layout,
                                      std::span<const Message> messages,
                                      const KnownAnswers& answers);

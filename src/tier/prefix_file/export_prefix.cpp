@@ -24,7 +24,8 @@ class ExportPlan {
       : tier_(tier),
         prefix_(prefix),
         layout_(prefix.layout),
-        root_(root_key(prefix.identity.text(), "")),
+        root_(root_key(prefix.identity.text(), prefix.salt)),
+        file_root_(root_key(prefix.identity.text(), "")),
         pages_(whole_pages(root_, root_, prefix.tokens)),
         n_whole_(pages_.size()) {
     add_tail();
@@ -52,13 +53,27 @@ class ExportPlan {
     return n_whole_ * kPageTokens + (has_tail() ? pages_.back().tokens.size() : 0);
   }
 
-  // Returns the record of a wanted page.
+  // Returns the record of a wanted page as the tier has it.
   TierPage at(size_t i) const {
     const Wanted& wanted = wanted_[i];
     TierPage page = pages_of_snapshots_.empty() || wanted.snapshot == kNoSnapshot
                         ? pages_[wanted.page]
                         : pages_of_snapshots_[wanted.snapshot];
     page.group = wanted.group;
+    return page;
+  }
+
+  // Returns the same record under the empty salt.
+  TierPage for_file(size_t i) {
+    for (size_t page = file_parents_.size(); page <= wanted_[i].page; ++page) {
+      file_parents_.push_back(page == 0 ? file_root_
+                                        : child_key(file_parents_.back(), pages_[page - 1].tokens));
+    }
+    TierPage page = at(i);
+    page.root = file_root_;
+    page.parent = file_parents_[wanted_[i].page];
+    page.key = child_key(page.parent, page.tokens);
+    page.known = SharingMark::kNoTenant;
     return page;
   }
 
@@ -181,7 +196,9 @@ class ExportPlan {
   const StoredPrefix& prefix_;
   const KvLayout& layout_;
   const PageKey root_;
-  std::vector<TierPage> pages_;  // whole ones, and the tail if it is stored
+  const PageKey file_root_;
+  std::vector<PageKey> file_parents_;  // by page, of the first ones
+  std::vector<TierPage> pages_;        // whole ones, and the tail if it is stored
   const size_t n_whole_;
   std::vector<TierPage> pages_of_snapshots_;
   std::vector<Wanted> wanted_;
@@ -216,8 +233,7 @@ Result<PrefixFileHeader> export_prefix(Tier& tier, const StoredPrefix& prefix, N
                               "be read: is the disk full?",
                               i + 1, plan.size()));
     }
-    page.known = SharingMark::kNoTenant;
-    write_record_head(page, header.page_bytes, record);
+    write_record_head(plan.for_file(i), header.page_bytes, record);
     TRY(writer.add(record));
   }
   TRY(writer.commit());

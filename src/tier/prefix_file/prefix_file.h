@@ -23,10 +23,10 @@ namespace kvik {
 //            tag 32
 //   records  n_records of a page record (tier/page_record.h) and a tag 32
 //
-// A page is preceded by the pages of the tokens before it. All pages belong to the empty salt. The
-// tag of the header is an HMAC-SHA-256 of it, and that of a record one of the tag before it and of
-// the record's SHA-256, under the key of a signed file or a constant: no part can be changed, moved
-// or left out.
+// A page is preceded by the pages of the tokens before it. All keys are those of the empty salt,
+// wherever the pages come from. The tag of the header is an HMAC-SHA-256 of it, and that of a
+// record one of the tag before it and of the record's SHA-256, under the key of a signed file or a
+// constant: no part can be changed, moved or left out.
 inline constexpr size_t kPrefixHeaderBytes = 1024;
 
 struct PrefixFileHeader {

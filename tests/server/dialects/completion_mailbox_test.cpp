@@ -198,7 +198,7 @@ TEST(CompletionMailbox, without_memory_for_more_it_overflows) {
 
 TEST(CompletionMailbox, no_wake_follows_close) {
   auto mailbox = std::make_shared<CompletionMailbox>(1, std::nullopt);
-  MailboxSink sink(mailbox, std::make_shared<KeyAccount>(), 0, 4);
+  MailboxSink sink(mailbox, std::make_shared<KeyAccount>(0), 0, 4);
   int n_wakes = 0;
   mailbox->set_wake([&] { ++n_wakes; });
   mailbox->close();
@@ -210,7 +210,7 @@ TEST(CompletionMailbox, no_wake_follows_close) {
 
 TEST(CompletionMailbox, a_sink_numbers_its_choices_from_its_first) {
   auto mailbox = std::make_shared<CompletionMailbox>(1, std::nullopt);
-  MailboxSink sink(mailbox, std::make_shared<KeyAccount>(), 0, 4);
+  MailboxSink sink(mailbox, std::make_shared<KeyAccount>(0), 0, 4);
   sink.on_chunk(chunk_of("a", 1));
   EXPECT_EQ(mailbox->take()->choice, 5u);
 }

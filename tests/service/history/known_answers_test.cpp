@@ -204,6 +204,17 @@ TEST_F(KnownAnswersTest, are_not_confused_with_the_text_of_users) {
   EXPECT_EQ(std::ranges::count(made->ids, kWord), 1) << "the user's";
 }
 
+// The prompt is built as the client sent it.
+TEST_F(KnownAnswersTest, get_no_reasoning_that_the_template_refuses) {
+  const std::string source =
+      std::string(kBegin) +
+      "{% if m.reasoning_content %}{{ raise_exception('no reasoning') }}{% endif %}" +
+      std::string(kRest);
+  remember(text_message("assistant", "abx"), "<think>y</think>abx", "y");
+  EXPECT_EQ(prompt(source, text_message("assistant", "abx")), with_answer("Wx"));
+  EXPECT_EQ(n_restored, 0u);
+}
+
 TEST_F(KnownAnswersTest, are_left_alone_by_templates_that_write_no_header) {
   remember(text_message("assistant", "abx"), "abx");
   EXPECT_EQ(prompt("{% for m in messages %}{{ m.content }}<e>{% endfor %}",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "server/dialects/cache/ascii.h"
@@ -10,17 +11,23 @@
 namespace kvik {
 namespace {
 
-// Matches a time of day, as 9:05 or 23:59:30, whatever surrounds it in the text.
-bool has_clock(std::string_view text) {
+// Matches a time of day, as 9:05 or 23:59:30. kMinutes: without seconds, which may be a ratio.
+enum class ClockForm : uint8_t { kNone, kMinutes, kSeconds };
+ClockForm find_clock(std::string_view text) {
+  ClockForm found = ClockForm::kNone;
   for (size_t at = text.find(':', 1); at != text.npos; at = text.find(':', at + 1)) {
     size_t begin = at, end = at + 1;
     while (begin > 0 && is_digit(text[begin - 1])) --begin;
     while (end < text.size() && is_digit(text[end])) ++end;
     const size_t n_hours = at - begin, n_minutes = end - at - 1;
     const bool follows_name = begin > 0 && (text[begin - 1] == ':' || text[begin - 1] == '.');
-    if (n_hours >= 1 && n_hours <= 2 && n_minutes == 2 && !follows_name) return true;
+    if (n_hours < 1 || n_hours > 2 || n_minutes != 2 || follows_name) continue;
+    const std::string_view rest = text.substr(end);
+    const bool has_seconds = rest.size() >= 3 && rest[0] == ':' && is_digit(rest[1]) &&
+                             is_digit(rest[2]) && !(rest.size() > 3 && is_digit(rest[3]));
+    found = has_seconds || found == ClockForm::kSeconds ? ClockForm::kSeconds : ClockForm::kMinutes;
   }
-  return false;
+  return found;
 }
 
 // Matches 2026-11-22 and 22.11.2026, but not 2.1.330 and 2026.4.1 (versions) or 127.0.0.1.
@@ -113,6 +120,24 @@ bool is_in_named_date(std::string_view all, size_t at) {
   return has_number && has_name;
 }
 
+// Returns whether a word beside [begin, end) says that it is a time of day.
+bool is_told_as_time(std::string_view all, size_t begin, size_t end) {
+  constexpr std::array<std::string_view, 12> kBefore = {
+      "at", "is", "time", "Time", "now", "Now", "clock", "since", "until", "from", "by", "to"};
+  constexpr std::array<std::string_view, 10> kAfter = {"AM",  "PM",  "am",  "pm",   "UTC",
+                                                       "GMT", "now", "CET", "CEST", "today"};
+  constexpr std::string_view kBlanks = " \t\n", kPunctuation = ":,;=(";
+  std::string_view before = all.substr(0, begin);
+  before = before.substr(0, before.find_last_not_of(kBlanks) + 1);
+  before = before.substr(0, before.find_last_not_of(kPunctuation) + 1);
+  before = before.substr(before.find_last_of(kBlanks) + 1);
+  std::string_view after = all.substr(end);
+  after.remove_prefix(std::min(after.size(), after.find_first_not_of(kBlanks)));
+  after = after.substr(0, after.find_first_of(" \t\n.,;)"));
+  return std::ranges::count(kBefore, before) > 0 || std::ranges::count(kAfter, after) > 0 ||
+         has_calendar_date(before);
+}
+
 }  // namespace
 
 bool is_in_date(std::string_view before, std::string_view after) {
@@ -123,7 +148,10 @@ bool is_in_date(std::string_view before, std::string_view after) {
   size_t end = before.size();
   while (end < all.size() && (kOfDates.contains(all[end]) || end == begin)) ++end;
   const std::string_view numbers = std::string_view(all).substr(begin, end - begin);
-  return has_clock(numbers) || has_calendar_date(numbers) || is_in_named_date(all, before.size());
+  const ClockForm clock = find_clock(numbers);
+  if (clock == ClockForm::kSeconds) return true;
+  if (clock == ClockForm::kMinutes && is_told_as_time(all, begin, end)) return true;
+  return has_calendar_date(numbers) || is_in_named_date(all, before.size());
 }
 
 }  // namespace kvik

@@ -231,9 +231,10 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
 Reply handle_count_input(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body) {
   StoredItemParser memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
-  const auto call = parse_responses_call(context.service, body, [&](const std::string& salt) {
+  const auto kept_for = [&](const std::string& salt) {
     return earlier_responses(context, owner_of(context, request, salt), memory);
-  });
+  };
+  const auto call = parse_responses_call(context.service, body, kept_for, ResponsesUse::kCount);
   if (!memory.has_room) return error_response(no_memory());
   if (!call) return error_response(call.error());
   const auto& ids = std::get<std::vector<TokenId>>(call->call.requests.front().prompt);

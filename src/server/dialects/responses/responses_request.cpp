@@ -212,13 +212,16 @@ Result<bool> truncates(const JsonFields& fields) {
 }  // namespace
 
 Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const RequestBody& body,
-                                           const StoredResponsesForSalt& kept_for) {
+                                           const StoredResponsesForSalt& kept_for,
+                                           ResponsesUse use) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY(refuse_unsupported(fields));
   ResponsesCall out;
   TRY_ASSIGN(const auto store, fields.flag("store"));
   out.is_stored = store.value_or(true);
-  TRY_ASSIGN(out.is_background, read_background(fields, out.is_stored));
+  if (use == ResponsesUse::kAnswer) {
+    TRY_ASSIGN(out.is_background, read_background(fields, out.is_stored));
+  }
   TRY(check_metadata(fields));
   TRY_ASSIGN(out.includes_encrypted_reasoning, includes_encrypted_reasoning(fields));
   TRY_ASSIGN(const bool is_cut, truncates(fields));

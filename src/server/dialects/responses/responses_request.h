@@ -31,9 +31,13 @@ struct ResponsesCall {
 //   reasoning.effort       → reasoning effort for the template
 //   truncation: "auto"     → removes the oldest messages after the system's until it fits
 //
-// Unsupported features (conversation, prompt, a stream with background) are rejected. Errors:
-// kInvalidArgument, kUnsupported, with the field in `param`.
+enum class ResponsesUse : uint8_t { kAnswer, kCount };
+
+// kCount: for the number of the prompt's tokens only, so that how the answer is returned does not
+// matter. Unsupported features (conversation, prompt, a stream with background) are rejected.
+// Errors: kInvalidArgument, kUnsupported, with the field in `param`.
 Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const RequestBody& body,
-                                           const StoredResponsesForSalt& kept_for = {});
+                                           const StoredResponsesForSalt& kept_for = {},
+                                           ResponsesUse use = ResponsesUse::kAnswer);
 
 }  // namespace kvik

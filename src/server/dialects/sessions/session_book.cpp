@@ -1,10 +1,13 @@
 #include "server/dialects/sessions/session_book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvik {
 
 namespace {
+
+constexpr auto id_of = [](const auto& session) -> const std::string& { return session.sum.id; };
 
 constexpr auto conversation_of = [](const auto& conversation) -> const std::string& {
   return conversation.name.conversation;
@@ -13,8 +16,7 @@ constexpr auto conversation_of = [](const auto& conversation) -> const std::stri
 }  // namespace
 
 const SessionBook::Conversation* SessionBook::find(const SessionName& name) const {
-  const auto session = std::ranges::find(
-      sessions_, name.id, [](const Session& s) -> const std::string& { return s.sum.id; });
+  const auto session = std::ranges::find(sessions_, name.id, id_of);
   if (session == sessions_.end()) return nullptr;
   const auto found = std::ranges::find(session->conversations, name.conversation, conversation_of);
   return found == session->conversations.end() ? nullptr : &*found;
@@ -51,8 +53,7 @@ uint64_t SessionBook::lost_tokens(const SessionName& name, const Usage& usage) c
 
 // Returns the session as the last used one.
 SessionBook::Session& SessionBook::use(const std::string& id, int64_t now_s) {
-  const auto found = std::ranges::find(
-      sessions_, id, [](const Session& s) -> const std::string& { return s.sum.id; });
+  const auto found = std::ranges::find(sessions_, id, id_of);
   if (found != sessions_.end()) {
     sessions_.splice(sessions_.begin(), sessions_, found);
     return sessions_.front();
@@ -94,6 +95,35 @@ void SessionBook::add(const SessionName& name, const Usage& usage, uint32_t n_ch
                   .n_known = usage.prompt_tokens + n_answer,
                   .prompt_tokens = usage.prompt_tokens,
                   .has_reasoning = usage.reasoning_tokens > 0});
+}
+
+// A short conversation, such as one that finds a title, does not replace the agent's own.
+void SessionBook::keep(const SessionName& name, SessionTokens tokens) {
+  const MutexLock lock(mutex_);
+  const auto session = std::ranges::find(sessions_, name.id, id_of);
+  if (session == sessions_.end()) return;
+  const bool is_other = session->tokens && (session->longest != name.conversation ||
+                                            session->tokens->salt != tokens.salt);
+  if (is_other && session->tokens->all.size() > tokens.all.size()) return;
+  tokens.all.shrink_to_fit();
+  session->longest = name.conversation;
+  session->tokens = std::make_shared<const SessionTokens>(std::move(tokens));
+  size_t n_kept = 0;
+  for (Session& each : sessions_) {
+    if (!each.tokens) continue;
+    if (n_kept + each.tokens->all.size() > max_tokens_)
+      each.tokens = nullptr;
+    else
+      n_kept += each.tokens->all.size();
+  }
+}
+
+std::shared_ptr<const SessionTokens> SessionBook::tokens(std::string_view id,
+                                                         std::string_view salt) const {
+  const MutexLock lock(mutex_);
+  const auto session = std::ranges::find(sessions_, id, id_of);
+  const bool is_there = session != sessions_.end() && session->tokens;
+  return is_there && session->tokens->salt == salt ? session->tokens : nullptr;
 }
 
 std::vector<SessionSummary> SessionBook::all() const {

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/token_id.h"
 #include "server/dialects/sessions/session_name.h"
 #include "service/service_api.h"
 
@@ -31,11 +33,21 @@ struct SessionSummary {
   int64_t first_s = 0, last_s = 0;  // Unix time of the first and the last request
 };
 
+// The tokens of a session's last prompt, of the conversation that is longest, with its answer.
+struct SessionTokens {
+  std::string salt;          // of the request: only requests with it may read them
+  std::vector<TokenId> all;  // prompt and answer
+  uint32_t prompt_tokens = 0;
+};
+
 // The recent sessions of one API key. The one that was used least recently is dropped. Any thread.
 class SessionBook {
  public:
   static constexpr size_t kSessions = 64;
   static constexpr size_t kConversations = 16;  // of a session, for their lost tokens
+
+  // max_tokens: of all SessionTokens together; those of the sessions used last are kept.
+  explicit SessionBook(size_t max_tokens) : max_tokens_(max_tokens) {}
 
   // Returns how many tokens were lost.
   uint64_t lost_tokens(const SessionName& name, const Usage& usage) const;
@@ -44,6 +56,11 @@ class SessionBook {
   // left the cached prefix; empty: unknown.
   void add(const SessionName& name, const Usage& usage, uint32_t n_choices, std::string_view part,
            int64_t now_s);
+
+  // Keeps the tokens of a finished request that was added.
+  void keep(const SessionName& name, SessionTokens tokens);
+  // Returns the tokens of a session; null if none with this salt are kept.
+  std::shared_ptr<const SessionTokens> tokens(std::string_view id, std::string_view salt) const;
 
   // Returns all sessions, the last used first.
   std::vector<SessionSummary> all() const;
@@ -58,7 +75,9 @@ class SessionBook {
   };
   struct Session {
     SessionSummary sum;
-    std::list<Conversation> conversations;  // last used first
+    std::list<Conversation> conversations;        // last used first
+    std::string longest;                          // conversation of the tokens
+    std::shared_ptr<const SessionTokens> tokens;  // null: none
   };
 
   const Conversation* find(const SessionName& name) const REQUIRES(mutex_);
@@ -67,6 +86,7 @@ class SessionBook {
   static std::string cause_of(const Conversation& before, const SessionName& name,
                               const Usage& usage, std::string_view part);
 
+  const size_t max_tokens_;
   mutable Mutex mutex_;
   std::list<Session> sessions_ GUARDED_BY(mutex_);  // last used first
 };

@@ -23,7 +23,8 @@ TEST(ChangingPart, dates_and_times_are_recognized_wherever_they_are_split) {
         std::pair("Sun Nov ", "22 14:05"), std::pair("the 2", "2nd of November 2026"),
         std::pair("Today is ", "Wednesday, September 30, 2026."), std::pair("on 11/", "2/2026"),
         std::pair("Fri", "day, November 27"), std::pair("since 3 ", "Novem"),
-        std::pair("at 9:59", ":30")}) {
+        std::pair("at 9:59", ":30"), std::pair("Time: 16:", "10"), std::pair("16:1", "0 UTC"),
+        std::pair("2026-11-22 16:", "10, sunny"), std::pair("build 16:10", ":07 done")}) {
     EXPECT_EQ(changing_part({before, after, ""}), "date") << before << "|" << after;
   }
   for (const auto& [before, after] :
@@ -33,7 +34,8 @@ TEST(ChangingPart, dates_and_times_are_recognized_wherever_they_are_split) {
         std::pair("connect to 127.0.", "0.1:8080"), std::pair("src/main.cpp:12:", "5: error"),
         std::pair("Marking ", "22 papers"), std::pair("on Nov 3 ", "the parser"),
         std::pair("Decimal ", "10"), std::pair("a ratio of 16:", "9 or 4:3"),
-        std::pair("OpenVINO 2026.", "4.1")}) {
+        std::pair("a ratio of 16:", "10 or 4:3"), std::pair("verse 3:", "16 of it"),
+        std::pair("a width of 16:1", "0"), std::pair("OpenVINO 2026.", "4.1")}) {
     EXPECT_EQ(changing_part({before, after, ""}), "") << before << "|" << after;
   }
 }

@@ -35,7 +35,7 @@ ChatRequest chat(std::vector<Message> messages) {
 }
 
 TEST(SessionBook, adds_the_requests_of_a_session) {
-  SessionBook book;
+  SessionBook book(1000);
   book.add({"a", "x"}, used(100, 0, 10), 1, "", 5);
   Usage second = used(150, 109, 20);
   second.restored_tokens = 7;
@@ -57,7 +57,7 @@ TEST(SessionBook, adds_the_requests_of_a_session) {
 }
 
 TEST(SessionBook, lost_tokens_were_known_and_are_computed_again) {
-  SessionBook book;
+  SessionBook book(1000);
   const SessionName name{"a", "x"};
   EXPECT_EQ(book.lost_tokens(name, used(100, 0, 10)), 0) << "the first request";
   book.add(name, used(100, 0, 10), 1, "", 0);  // 109 tokens are known
@@ -70,7 +70,7 @@ TEST(SessionBook, lost_tokens_were_known_and_are_computed_again) {
 }
 
 TEST(SessionBook, names_what_tokens_were_lost_to) {
-  SessionBook book;
+  SessionBook book(1000);
   const SessionName name{"a", "x"};
   book.add(name, used(100, 0, 10), 1, "", 0);
   book.add(name, used(150, 20, 10, diverged(20)), 1, "date", 0);                   // 89
@@ -91,7 +91,7 @@ TEST(SessionBook, names_tools_in_another_order) {
     }
     return session_name("a", request);
   };
-  SessionBook book;
+  SessionBook book(1000);
   book.add(name_of({"read", "write"}), used(100, 0, 1), 1, "", 0);
   book.add(name_of({"write", "read"}), used(120, 20, 1, diverged(20)), 1, "tool", 0);
   EXPECT_EQ(book.all().front().lost_to.begin()->first, "tool_order");
@@ -102,7 +102,7 @@ TEST(SessionBook, names_tools_in_another_order) {
 }
 
 TEST(SessionBook, names_reasoning_that_is_left_out) {
-  SessionBook book;
+  SessionBook book(1000);
   const SessionName name{"a", "x"};
   Usage first = used(100, 0, 50);
   first.reasoning_tokens = 30;
@@ -114,14 +114,14 @@ TEST(SessionBook, names_reasoning_that_is_left_out) {
 }
 
 TEST(SessionBook, expects_no_answer_of_several_choices) {
-  SessionBook book;
+  SessionBook book(1000);
   const SessionName name{"a", "x"};
   book.add(name, used(100, 0, 400), 4, "", 0);
   EXPECT_EQ(book.lost_tokens(name, used(600, 100, 1)), 0);
 }
 
 TEST(SessionBook, is_bounded) {
-  SessionBook book;
+  SessionBook book(1000);
   for (size_t i = 0; i < SessionBook::kSessions + 5; ++i) {
     book.add({std::to_string(i), "x"}, used(10, 0, 1), 1, "", 0);
     book.add({"0", std::to_string(i)}, used(10, 0, 1), 1, "", 0);
@@ -133,6 +133,49 @@ TEST(SessionBook, is_bounded) {
   const Usage again = used(10, 0, 1);
   EXPECT_GT(book.lost_tokens({"0", std::to_string(SessionBook::kSessions + 4)}, again), 0);
   EXPECT_EQ(book.lost_tokens({"0", "1"}, again), 0) << "dropped";
+}
+
+SessionTokens kept_tokens(size_t n, std::string salt = "") {
+  return {.salt = std::move(salt), .all = std::vector<TokenId>(n, 7), .prompt_tokens = 1};
+}
+
+TEST(SessionBook, tokens_are_found_by_the_salt_of_their_request_only) {
+  SessionBook book(100);
+  EXPECT_EQ(book.tokens("a", ""), nullptr);
+  book.add({"a", "x"}, used(10, 0, 1), 1, "", 1);
+  EXPECT_EQ(book.tokens("a", ""), nullptr);
+  book.keep({"a", "x"}, kept_tokens(11, "salt"));
+  ASSERT_NE(book.tokens("a", "salt"), nullptr);
+  EXPECT_EQ(book.tokens("a", "salt")->all.size(), 11);
+  EXPECT_EQ(book.tokens("a", ""), nullptr);
+  EXPECT_EQ(book.tokens("b", "salt"), nullptr);
+  book.keep({"b", "x"}, kept_tokens(11));
+  EXPECT_EQ(book.tokens("b", ""), nullptr) << "no such session";
+}
+
+TEST(SessionBook, tokens_are_those_of_the_longest_conversation) {
+  SessionBook book(100);
+  book.add({"a", "x"}, used(20, 0, 1), 1, "", 1);
+  book.keep({"a", "x"}, kept_tokens(20));
+  book.keep({"a", "title"}, kept_tokens(5));
+  EXPECT_EQ(book.tokens("a", "")->all.size(), 20);
+  book.keep({"a", "x"}, kept_tokens(15));
+  EXPECT_EQ(book.tokens("a", "")->all.size(), 15) << "its conversation was cut";
+  book.keep({"a", "other"}, kept_tokens(16));
+  EXPECT_EQ(book.tokens("a", "")->all.size(), 16);
+}
+
+TEST(SessionBook, tokens_of_the_sessions_used_last_are_kept) {
+  SessionBook book(100);
+  for (const char* id : {"a", "b", "c"}) {
+    book.add({id, "x"}, used(40, 0, 1), 1, "", 1);
+    book.keep({id, "x"}, kept_tokens(40));
+  }
+  EXPECT_EQ(book.tokens("a", ""), nullptr);
+  EXPECT_NE(book.tokens("b", ""), nullptr);
+  EXPECT_NE(book.tokens("c", ""), nullptr);
+  book.keep({"c", "x"}, kept_tokens(101));
+  EXPECT_EQ(book.tokens("c", ""), nullptr) << "more than there is room for";
 }
 
 TEST(SessionName, is_the_given_id_or_the_conversation) {
