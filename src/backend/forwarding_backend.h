@@ -71,6 +71,10 @@ class ForwardingBackend : public Backend {
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override {
     next_.rms_norm(x, weight, weight_size, eps, out);
   }
+  bool can_encode() const override { return next_.can_encode(); }
+  void layer_norm(Rows x, const float* weight, const float* bias, float eps, Rows out) override {
+    next_.layer_norm(x, weight, bias, eps, out);
+  }
   void gather(Rows x, std::span<const uint32_t> rows, Rows out) override {
     next_.gather(x, rows, out);
   }

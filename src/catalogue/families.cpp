@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "catalogue/families/bert.h"
 #include "catalogue/families/deepseek.h"
 #include "catalogue/families/gemma.h"
 #include "catalogue/families/glm.h"
@@ -40,7 +41,7 @@ consteval auto joined(const Family (&... lists)[n]) {
 constexpr auto kFamilies =
     joined(kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
            kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
-           kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies);
+           kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

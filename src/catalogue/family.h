@@ -40,6 +40,11 @@ struct FolderType {
   std::string_view gate_up_bias_stack = "mlp.experts.gate_up_proj_bias";
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
   bool has_fused_gate_up = false;  // gate and up are one tensor, of which GGUF files make two
+  bool is_encoder = false;
+  std::string_view layers = "layers.";  // prefix of the number of a layer
+  // The first rows of the table of positions are unused: as many as the padding token's id, and one
+  // (RoBERTa). GGUF files leave them out.
+  bool has_padding_positions = false;
 };
 
 // Kind of the recurrent layers.
@@ -125,6 +130,8 @@ struct Family {
   // Each layer has either a mixer or a feed-forward block; lists in the file say which
   // (Nemotron-H).
   bool has_single_block_layers = false;
+  // Features of encoders; absent: the family generates text.
+  std::optional<EncoderConfig> encoder = {};
   // Reads what only this family has into an otherwise complete config; null: nothing.
   Result<void> (*finish)(const KeyReader& keys, ModelConfig& config) = nullptr;
   std::span<const FolderType> folders = {};

@@ -14,6 +14,7 @@ inline constexpr uint64_t kMaxHeadDim = 1024;
 inline constexpr uint64_t kMaxVocabulary = uint64_t{1} << 24;
 inline constexpr uint64_t kMaxContext = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxExperts = 1024;
-inline constexpr size_t kMaxLayerKinds = 8;  // distinct combinations of window and KV heads
+inline constexpr uint64_t kMaxLabels = 4096;  // scores of a classifier, and token types
+inline constexpr size_t kMaxLayerKinds = 8;   // distinct combinations of window and KV heads
 
 }  // namespace kvik

@@ -169,6 +169,19 @@ struct LayerConfig {
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&feed_forward); }
 };
 
+// An encoder: attention is bidirectional, and the result is an embedding of the whole text or the
+// scores of a classifier. It generates no text and has no KV cache (Devlin et al. 2019).
+struct EncoderConfig {
+  bool has_token_types = false;  // a table of token types may be added to the embeddings
+  uint32_t n_token_types = 0;    // its rows; 0: there is none
+  bool has_positions = false;    // a table of positions is added to the embeddings
+  bool has_norm_biases = false;  // layer norms have biases
+  // The sum after each half of a layer is normalized, x = norm(x + f(x)); otherwise the input of
+  // each half is, x += f(norm(x)), and the output of the last layer.
+  bool has_post_norms = false;
+  uint32_t n_labels = 0;  // scores of the classifier; 0: there is none
+};
+
 // A model as a set of features. Families only fill this in (family.h), and no code outside the
 // catalogue depends on the names of families.
 struct ModelConfig {
@@ -204,6 +217,9 @@ struct ModelConfig {
   uint32_t per_layer_dim = 0;
   // The output of a layer is multiplied by a scale of that layer, if the file has it.
   bool has_layer_scales = false;
+
+  std::optional<EncoderConfig> encoder = {};  // absent: the model generates text
+  std::optional<Pooling> pooling = {};        // absent: the file states none
 
   // Number of MTP layers after the others. Their tensors are ignored except for those of the MTP
   // head in use.

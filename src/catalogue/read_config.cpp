@@ -252,6 +252,56 @@ Result<void> read_scales(const KeyReader& keys, const Family& family, ModelConfi
   return {};
 }
 
+// Numbers of "pooling_type".
+constexpr uint32_t kMeanPooling = 1, kClsPooling = 2, kLastPooling = 3, kRankPooling = 4;
+
+Result<std::optional<Pooling>> read_pooling(const KeyReader& keys) {
+  TRY_ASSIGN(const uint32_t type, keys.optional_count("pooling_type", UINT32_MAX));
+  switch (type) {
+    case 0:
+      return std::nullopt;
+    case kMeanPooling:
+      return Pooling::kMean;
+    case kClsPooling:
+      return Pooling::kCls;
+    case kLastPooling:
+      return Pooling::kLast;
+    case kRankPooling:
+      return Pooling::kRank;
+    default:
+      break;
+  }
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("'{}' is {}, expected {} (mean), {} (first token), {} (last token) or {} "
+                          "(classifier)",
+                          keys.full("pooling_type"), type, kMeanPooling, kClsPooling, kLastPooling,
+                          kRankPooling));
+}
+
+Result<void> read_encoder(const Metadata& metadata, const KeyReader& keys, ModelConfig& c) {
+  EncoderConfig& encoder = *c.encoder;
+  TRY_ASSIGN(const bool is_causal, keys.flag("attention.causal", false));
+  if (is_causal) {
+    return fail(ErrorCode::kUnsupported, fmt::format("'{}' is true, expected false in an encoder",
+                                                     keys.full("attention.causal")));
+  }
+  const KeyReader tokenizer(metadata, "tokenizer.ggml");
+  if (encoder.has_token_types) {
+    TRY_ASSIGN(encoder.n_token_types, tokenizer.optional_count("token_type_count", kMaxLabels));
+  }
+  if (!c.pooling) c.pooling = Pooling::kMean;
+  TRY_ASSIGN(const auto* labels, metadata.get_strings(keys.full("classifier.output_labels")));
+  if (labels && labels->size() > kMaxLabels) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("'{}' lists {} labels, expected at most {}",
+                            keys.full("classifier.output_labels"), labels->size(), kMaxLabels));
+  }
+  if (c.pooling == Pooling::kRank) {
+    encoder.n_labels = labels ? std::max<uint32_t>(1, static_cast<uint32_t>(labels->size())) : 1;
+  }
+  return {};
+}
+
 Result<uint32_t> read_n_vocab(const Metadata& metadata, const KeyReader& keys) {
   TRY_ASSIGN(const auto* tokens, metadata.get_strings("tokenizer.ggml.tokens"));
   return keys.count("vocab_size", kMaxVocabulary, tokens ? tokens->size() : 0);
@@ -332,6 +382,12 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   }
   TRY(read_layers(keys, *family, attention, c));
   TRY(read_recurrent_layers(keys, *family, c));
+  TRY_ASSIGN(c.pooling, read_pooling(keys));
+  if (family->encoder) {
+    c.encoder = family->encoder;
+    c.norm_eps = layer_eps;
+    TRY(read_encoder(metadata, keys, c));
+  }
   if (family->finish) TRY(family->finish(keys, c));
   // The hidden state that the MTP head needs is kept with the state of the recurrent layers.
   if (family->recurrence.kind == Recurrence::kDelta && c.n_mtp_layers > 0 && c.has_state()) {

@@ -29,6 +29,13 @@ constexpr RoleEntry kRoles[] = {
     {kShortRopeDivisors, kDivisors, "rope_factors_short.weight"},
     {kOutputNorm, kNorm, "output_norm.weight", "norm.weight"},
     {kEmbeddingsNorm, kNorm, "token_embd_norm.weight"},
+    {kEmbeddingsNormBias, kBias, "token_embd_norm.bias"},
+    {kPositions, kRouting, "position_embd.weight"},
+    {kTokenTypes, kRouting, "token_types.weight"},
+    {kPooler, kRouting, "cls.weight"},
+    {kPoolerBias, kBias, "cls.bias"},
+    {kClassifier, kRouting, "cls.output.weight"},
+    {kClassifierBias, kBias, "cls.output.bias"},
     {kHead, kMatrix, "output.weight", "lm_head.weight"},
     {kPerLayerEmbedding, kMatrix, "per_layer_token_embd.weight", "embed_tokens_per_layer.weight"},
     {kPerLayerProjection, kMatrix, "per_layer_model_proj.weight",
@@ -71,6 +78,10 @@ constexpr RoleEntry kRoles[] = {
     {kConvIn, kMatrix, "shortconv.in_proj.weight"},
     {kConvWeights, kConvKernel, "shortconv.conv.weight"},
     {kConvOutput, kMatrix, "shortconv.out_proj.weight"},
+    {kAttentionOutputNorm, kNorm, "attn_output_norm.weight"},
+    {kAttentionOutputNormBias, kBias, "attn_output_norm.bias"},
+    {kLayerOutputNorm, kNorm, "layer_output_norm.weight"},
+    {kLayerOutputNormBias, kBias, "layer_output_norm.bias"},
     {kPostAttentionNorm, kNorm, "post_attention_norm.weight", "post_attention_layernorm.weight"},
     {kPostFfnNorm, kNorm, "post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
     {kFfnNorm, kNorm, "ffn_norm.weight", "post_attention_layernorm.weight"},
@@ -135,7 +146,8 @@ class LayerTensors {
 
   void list() {
     const LayerConfig& layer = c_.layers[layer_];
-    if (c_.has_pre_norms) add(kAttentionNorm, {c_.model_dim});
+    const bool may_lack_norm = c_.encoder && layer_ == 0;  // its input is a norm's output
+    if (c_.has_pre_norms) add_optional(kAttentionNorm, {c_.model_dim}, may_lack_norm);
     std::visit([this](const auto& mixer) { list(mixer); }, layer.mixer);
     if (c_.has_post_norms) add(kPostAttentionNorm, {c_.model_dim});
     if (c_.has_post_norms) add(kPostFfnNorm, {c_.model_dim});
@@ -143,6 +155,7 @@ class LayerTensors {
       add(c_.is_ffn_norm_post_attention ? kPostAttentionNorm : kFfnNorm, {c_.model_dim});
     }
     std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
+    if (c_.encoder && c_.encoder->has_post_norms) list_sum_norms();
     list_per_layer();
     if (layer_ == c_.n_layers) list_mtp_head();
   }
@@ -271,6 +284,14 @@ class LayerTensors {
     add(kSharedDown, {c_.model_dim, e.shared_ffn_dim});
   }
 
+  void list_sum_norms() {
+    add(kAttentionOutputNorm, {c_.model_dim});
+    add(kLayerOutputNorm, {c_.model_dim});
+    if (!c_.encoder->has_norm_biases) return;
+    add(kAttentionOutputNormBias, {c_.model_dim});
+    add(kLayerOutputNormBias, {c_.model_dim});
+  }
+
   void list_mtp_head() {
     for (const TensorRole norm : {kMtpEmbeddingNorm, kMtpHiddenNorm, kMtpOutputNorm}) {
       add(norm, {c_.model_dim});
@@ -337,14 +358,40 @@ TensorTable::TensorTable(const ModelConfig& c)
     specs_.push_back({{kPerLayerProjection}, {n_cols, c.model_dim}});
     specs_.push_back({{kPerLayerProjectionNorm}, {c.per_layer_dim}});
   }
+  if (c.encoder) list_embeddings(c, *c.encoder);
   for (uint32_t layer = 0; layer < c.layers.size(); ++layer) LayerTensors(c, layer, specs_).list();
-  specs_.push_back({{c.is_last_norm_embeddings ? kEmbeddingsNorm : kOutputNorm}, {c.model_dim}});
-  specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
+  if (c.encoder) {
+    list_classifier(c, *c.encoder);
+  } else {
+    list_head(c);
+  }
   for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].id, i);
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) {
     if (!kv_source_of(c.layers[layer])) continue;
     for (const TensorRole role : {kK, kV, kKNorm}) unused_.insert({role, layer});
   }
+}
+
+void TensorTable::list_embeddings(const ModelConfig& c, const EncoderConfig& encoder) {
+  if (encoder.has_positions) specs_.push_back({{kPositions}, {c.n_ctx_train, c.model_dim}});
+  if (encoder.n_token_types)
+    specs_.push_back({{kTokenTypes}, {encoder.n_token_types, c.model_dim}});
+  specs_.push_back({{kEmbeddingsNorm}, {c.model_dim}});
+  if (encoder.has_norm_biases) specs_.push_back({{kEmbeddingsNormBias}, {c.model_dim}});
+}
+
+void TensorTable::list_classifier(const ModelConfig& c, const EncoderConfig& encoder) {
+  if (!encoder.has_post_norms) specs_.push_back({{kOutputNorm}, {c.model_dim}});
+  if (encoder.n_labels == 0) return;
+  specs_.push_back({{kPooler}, {c.model_dim, c.model_dim}, true});
+  specs_.push_back({{kPoolerBias}, {c.model_dim}, true});
+  specs_.push_back({{kClassifier}, {encoder.n_labels, c.model_dim}});
+  specs_.push_back({{kClassifierBias}, {encoder.n_labels}, true});
+}
+
+void TensorTable::list_head(const ModelConfig& c) {
+  specs_.push_back({{c.is_last_norm_embeddings ? kEmbeddingsNorm : kOutputNorm}, {c.model_dim}});
+  specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
 }
 
 const TensorSpec* TensorTable::find(TensorId tensor) const {

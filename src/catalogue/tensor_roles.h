@@ -23,7 +23,15 @@ enum class TensorRole : uint8_t {
   kLongRopeDivisors,   // LongRoPE: for contexts longer than the original one
   kShortRopeDivisors,  // LongRoPE: up to the original context length
   kOutputNorm,
-  kEmbeddingsNorm,  // the output norm under another name (LFM2)
+  // The output norm under another name (LFM2), or the norm of an encoder's embeddings.
+  kEmbeddingsNorm,
+  kEmbeddingsNormBias,
+  kPositions,   // table of positions: [n_ctx_train, model_dim]
+  kTokenTypes,  // table of token types: [n_token_types, model_dim]
+  kPooler,      // dense layer before a classifier
+  kPoolerBias,
+  kClassifier,  // [n_labels, model_dim]
+  kClassifierBias,
   kHead,
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
   kPerLayerProjection,      // projection of the input of the first layer to the same size
@@ -65,6 +73,10 @@ enum class TensorRole : uint8_t {
   kConvIn,     // short convolution: projection of x to its three inputs
   kConvWeights,
   kConvOutput,
+  kAttentionOutputNorm,  // norm of the sum after attention
+  kAttentionOutputNormBias,
+  kLayerOutputNorm,  // norm of the sum after the feed-forward block
+  kLayerOutputNormBias,
   kPostAttentionNorm,
   kPostFfnNorm,
   kFfnNorm,
@@ -106,7 +118,7 @@ enum class TensorKind : uint8_t {
   kMatrix,
   kExperts,     // stacked matrices of one shape
   kHeads,       // stacked matrices of heads
-  kRouting,     // router weights: kept as f32
+  kRouting,     // router weights, and small matrices of encoders: kept as f32
   kNorm,        // a vector around 1
   kBias,        // a vector around 0, or one per expert
   kDivisors,    // a vector that is not stored in backend memory
@@ -171,6 +183,10 @@ class TensorTable {
   bool may_be_unused(std::string_view name) const;
 
  private:
+  void list_embeddings(const ModelConfig& c, const EncoderConfig& encoder);
+  void list_classifier(const ModelConfig& c, const EncoderConfig& encoder);
+  void list_head(const ModelConfig& c);
+
   uint32_t n_layers_, n_mtp_layers_;
   std::set<TensorId> unused_;  // K and V of layers that share another layer's
   std::vector<TensorSpec> specs_;

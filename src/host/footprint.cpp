@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "catalogue/kv_source.h"
+#include "engine/encode/encoder_thread.h"
 #include "engine/kv_budget.h"
 #include "engine/speculate/cached_ngram_index.h"
 #include "engine/speculate/suffix_index.h"
 #include "engine/work_limits.h"
 #include "format/source_config.h"
 #include "format/weight_mix.h"
+#include "model/encode/encoder.h"
 #include "model/layer_groups.h"
 #include "service/request_bounds.h"
 #include "service/structured_output/grammar_compiler.h"
@@ -105,7 +107,24 @@ Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backen
   return Footprint(std::move(config), std::move(weights), backend);
 }
 
+// An encoder has no KV cache. Its results are larger than the requests of short texts.
+MemoryPlan Footprint::encoder_plan(const EngineOptions& options) const {
+  const Encoder::Limits limits{
+      .n_rows = EncoderThread::n_rows(
+          {.n_ctx_max = options.n_ctx_max, .max_step_tokens = options.max_step_tokens},
+          config_.n_ctx_train),
+      .n_texts = options.max_running};
+  const WorkLimits work = Encoder::work_limits(config_, weights_.kinds, limits);
+  return {.weights_bytes = weights_.n_bytes,
+          .kv_bytes = 0,
+          .buffers = {{"encoder", Encoder::buffer_bytes(config_, limits, backend_), true},
+                      {"kernels", backend_.scratch_bytes(work), true},
+                      {"requests", RequestBounds::memory_bytes(work.n_ctx)},
+                      {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
+}
+
 MemoryPlan Footprint::plan(const EngineOptions& options) const {
+  if (config_.encoder) return encoder_plan(options);
   const KvLayout layout = kv(options.kv_type).layout;
   const uint64_t slots =
       layout.slot_bytes() * n_slots(layout, options.kv_budget_bytes, options.max_running);

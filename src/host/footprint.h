@@ -83,6 +83,8 @@ class Footprint {
   Footprint(ModelConfig config, WeightPlan weights, const Backend& backend)
       : config_(std::move(config)), weights_(std::move(weights)), backend_(backend) {}
 
+  MemoryPlan encoder_plan(const EngineOptions& options) const;
+
   ModelConfig config_;
   WeightPlan weights_;
   const Backend& backend_;

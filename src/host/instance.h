@@ -10,21 +10,15 @@
 #include "engine/engine_thread.h"
 #include "host/load_model.h"
 #include "host/local_adapter_registry.h"
+#include "host/model_instance.h"
 #include "service/service.h"
 
 namespace kvik {
 
-// Options of serving a model.
-struct ServingOptions {
-  ChatFormatOptions chat = {};
-  std::vector<std::string> aliases = {};  // further names; "*": any
-  AdapterOptions adapters = {};
-};
-
 // A model being served: backend, tokenizer, an engine on its own thread and the service, from
 // construction to destruction. Any thread may call the service; the other functions are for the
 // owner.
-class Instance {
+class Instance final : public ModelInstance {
  public:
   // Creates an engine with the KV type and context of the loaded model and all other values of
   // `options`. Objects that `options` borrows must outlive the instance. Requests that name no
@@ -33,7 +27,9 @@ class Instance {
   static Result<std::unique_ptr<Instance>> create(LoadedModel loaded, EngineOptions options,
                                                   const ServingOptions& serving = {});
 
-  Service& service() { return *service_; }
+  Service& service() override { return *service_; }
+  bool drain(Duration at_most) override { return engine_->drain(at_most); }
+  uint64_t probe_progress() override { return engine_->probe_progress(); }
   EngineThread& engine() { return *engine_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 

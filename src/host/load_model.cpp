@@ -18,6 +18,7 @@
 #include "engine/speculate/draft_model.h"
 #include "format/gguf/gguf.h"
 #include "format/hf/folder.h"
+#include "format/source_config.h"
 #include "format/synthetic/synthetic.h"
 #include "host/available_memory.h"
 #include "host/load_adapter.h"
@@ -168,6 +169,23 @@ Result<LoadedModel> load_model(const ModelOptions& options) {
 
 namespace {
 
+// Refuses an encoder where it cannot be used, before its weights are read. Errors of the config are
+// those of Model::load().
+Result<void> check_encoder(const ModelOptions& options, const ModelSource& source) {
+  const auto config = config_of(source);
+  if (!config || !config->encoder) return {};
+  if (!options.may_encode) {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{}: this model is an encoder ({}) and generates no text: serve it with "
+                    "kvik serve, which answers /v1/embeddings and /v1/rerank",
+                    options.model, config->architecture));
+  }
+  if (options.adapter.empty()) return {};
+  return fail(ErrorCode::kUnsupported,
+              "adapters are for models that generate text; this one is an encoder");
+}
+
 // Sets n_parameters and weight_type.
 void count_parameters(std::span<const TensorInfo> tensors, LoadedModel& loaded) {
   std::map<ElementType, uint64_t> of_type;
@@ -184,6 +202,7 @@ void count_parameters(std::span<const TensorInfo> tensors, LoadedModel& loaded) 
 
 Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                                std::unique_ptr<Backend> backend) {
+  TRY(check_encoder(options, source));
   LoadedModel loaded;
   loaded.backend = std::move(backend);
   auto tokenizer = Tokenizer::from_metadata(source.metadata());
@@ -239,11 +258,16 @@ Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine,
   // If there is no footprint, load_model() reports the error in full.
   MemoryPlan plan;
   if (const auto footprint = Footprint::of(*source, *backend)) {
-    const auto [choice, sentence] = choose_memory(options, engine, beside, *footprint, *backend);
-    if (!beside.kv_bytes) log::info("{}", sentence);
-    options.n_ctx = choice.n_ctx;
-    engine.kv_budget_bytes = choice.kv_bytes;
-    engine.n_ctx_max = static_cast<uint32_t>(choice.n_ctx);
+    if (footprint->config().encoder) {
+      engine.kv_budget_bytes = 0;
+      engine.n_ctx_max = static_cast<uint32_t>(options.n_ctx);
+    } else {
+      const auto [choice, sentence] = choose_memory(options, engine, beside, *footprint, *backend);
+      if (!beside.kv_bytes) log::info("{}", sentence);
+      options.n_ctx = choice.n_ctx;
+      engine.kv_budget_bytes = choice.kv_bytes;
+      engine.n_ctx_max = static_cast<uint32_t>(choice.n_ctx);
+    }
     plan = footprint->plan(engine);
     TRY(check_machine_memory(options, plan, *backend));
     log_memory(plan, *backend);

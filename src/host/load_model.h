@@ -37,6 +37,7 @@ struct ModelOptions {
   std::string adapter = {};  // "PATH[:SCALE]"; empty: none
   // CUDA device number; std::nullopt: the CPU.
   std::optional<uint32_t> gpu = std::nullopt;
+  bool may_encode = false;     // allows encoders, which generate no text
   bool overcommits = false;    // allows a plan that needs more memory than the machine has
   bool shows_progress = true;  // a progress bar, if stderr is a terminal
   // Called while weights are loaded, with the bytes done and all bytes; empty: not called.

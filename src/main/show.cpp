@@ -74,6 +74,12 @@ void show_features(const ModelConfig& c) {
     streams::print("  layers with a state {}, {} of it for each sequence\n", c.n_state_layers(),
                    format_bytes(state_layout(c).n_bytes()));
   }
+  if (c.encoder) {
+    streams::print("  an encoder: attention on both sides, no KV cache{}\n",
+                   c.encoder->n_labels > 0
+                       ? fmt::format(", a classifier of {}", counted(c.encoder->n_labels, "label"))
+                       : "");
+  }
   if (c.has_mtp_head) streams::print("  an MTP head, which drafts the tokens after the next one\n");
   const ExpertsConfig* e = c.experts();
   if (!e) return;
@@ -106,6 +112,7 @@ void show_tensors(const ModelSource& source) {
 }
 
 void show_kv(const ModelConfig& c) {
+  if (c.encoder) return;
   streams::print("KV cache, bytes per token\n");
   for (const KvType type : kAllKvTypes) {
     const bool keys_by_channel = keeps_keys_by_channel(c, type);

@@ -30,7 +30,12 @@ class ModelLoader {
     TRY(check_vocabulary());
     TRY(check_heads());
     TRY_ASSIGN(model_->embedding_, tensors_.matrix({kEmbedding}));
-    TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm, kEmbeddingsNorm}));
+    if (config_.encoder) {
+      TRY(load_encoder(model_->encoder_));
+      TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm}));
+    } else {
+      TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm, kEmbeddingsNorm}));
+    }
     TRY_ASSIGN(model_->head_, tensors_.matrix({kHead}));
     TRY_ASSIGN(model_->per_layer_.table, tensors_.matrix({kPerLayerEmbedding}));
     TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
@@ -48,7 +53,8 @@ class ModelLoader {
     model_->numerics_ = numerics(arithmetics_);
     model_->weight_kinds_ = weight_kinds(source_.tensors(), table_);
     model_->sites_ = tensors_.sites();
-    if (!model_->head_) model_->sites_[{kHead}] = model_->sites_.at({kEmbedding});
+    if (!model_->head_ && !config_.encoder)
+      model_->sites_[{kHead}] = model_->sites_.at({kEmbedding});
     model_->weight_bytes_ = tensors_.weight_bytes();
     return std::move(model_);
   }
@@ -119,7 +125,9 @@ class ModelLoader {
                                                                    : weights.recurrent.post_norm;
     Buffer& post_attention = config_.is_ffn_norm_post_attention ? f.norm : mixer_post_norm;
     if (config_.layers[layer].mixes()) {
-      TRY_ASSIGN(post_attention, tensors_.vectors({kPostAttentionNorm}, layer));
+      TRY_ASSIGN(post_attention,
+                 tensors_.vectors(
+                     {kPostAttentionNorm, kAttentionOutputNorm, kAttentionOutputNormBias}, layer));
       if (!config_.is_ffn_norm_post_attention) {
         TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm}, layer));
       }
@@ -137,7 +145,8 @@ class ModelLoader {
     TRY(tensors_.check_all_or_none({kGateBias, kUpBias}, layer));
     TRY_ASSIGN(f.down, tensors_.matrix({kDown, kSharedDown}, layer));
     TRY_ASSIGN(f.down_bias, tensors_.vectors({kDownBias}, layer));
-    TRY_ASSIGN(f.post_norm, tensors_.vectors({kPostFfnNorm}, layer));
+    TRY_ASSIGN(f.post_norm,
+               tensors_.vectors({kPostFfnNorm, kLayerOutputNorm, kLayerOutputNormBias}, layer));
     TRY(load_parallel_experts(f, layer));
     return load_per_layer(weights, layer);
   }
@@ -171,6 +180,18 @@ class ModelLoader {
     TRY_ASSIGN(g.output_norm, tensors_.vectors({kMtpOutputNorm}, config_.n_layers));
     TRY_ASSIGN(g.input, tensors_.matrix({kMtpProjection}, config_.n_layers));
     arithmetics_.insert("guesser");
+    return {};
+  }
+
+  Result<void> load_encoder(EncoderWeights& e) {
+    using enum TensorRole;
+    TRY_ASSIGN(e.positions, tensors_.matrix({kPositions}));
+    TRY_ASSIGN(e.token_types, tensors_.matrix({kTokenTypes}));
+    TRY_ASSIGN(e.embeddings_norm, tensors_.vectors({kEmbeddingsNorm, kEmbeddingsNormBias}));
+    TRY_ASSIGN(e.pooler, tensors_.matrix({kPooler}));
+    TRY_ASSIGN(e.pooler_bias, tensors_.vectors({kPoolerBias}));
+    TRY_ASSIGN(e.classifier, tensors_.matrix({kClassifier}));
+    TRY_ASSIGN(e.classifier_bias, tensors_.vectors({kClassifierBias}));
     return {};
   }
 
@@ -222,7 +243,8 @@ Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend
   const auto load = [&]() -> Result<std::unique_ptr<Model>> {
     TRY_ASSIGN(const ModelConfig config, config_of(source));
     TRY_ASSIGN(auto loaded, ModelLoader(source, backend, progress, config).load(options.n_ctx_max));
-    if (is_quantized(options.kv_type) && KeyStatistics::n_dimensions(config) > 0) {
+    if (!config.encoder && is_quantized(options.kv_type) &&
+        KeyStatistics::n_dimensions(config) > 0) {
       loaded->key_statistics_ = KeyStatistics::measure(*loaded, backend);
     }
     return loaded;

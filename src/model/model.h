@@ -93,6 +93,17 @@ struct MtpHeadWeights {
   std::unique_ptr<PackedMatrix> input;              // [model_dim, 2 · model_dim]
 };
 
+// Weights of an encoder that the layers do not have. A norm's biases follow its weights.
+struct EncoderWeights {
+  std::unique_ptr<PackedMatrix> positions;    // [n_ctx_train, model_dim]
+  std::unique_ptr<PackedMatrix> token_types;  // [n_token_types, model_dim]
+  Buffer embeddings_norm;                     // [2 · model_dim], or [model_dim] without biases
+  std::unique_ptr<PackedMatrix> pooler;       // [model_dim, model_dim]
+  Buffer pooler_bias;
+  std::unique_ptr<PackedMatrix> classifier;  // [n_labels, model_dim]
+  Buffer classifier_bias;
+};
+
 struct LayerWeights {
   AttentionWeights attention;  // of an attention layer; empty otherwise
   RecurrentWeights recurrent;
@@ -134,6 +145,7 @@ class Model {
   // Weights of ModelConfig::layers, in the same order.
   const std::vector<LayerWeights>& layers() const { return layers_; }
   const MtpHeadWeights& mtp_head() const { return mtp_head_; }
+  const EncoderWeights& encoder() const { return encoder_; }
   const PerLayerEmbedding& per_layer() const { return per_layer_; }
   const Buffer& output_norm() const { return output_norm_; }
   // Output projection; the embedding if the model ties the two.
@@ -164,6 +176,7 @@ class Model {
   std::unique_ptr<PackedMatrix> head_;
   std::vector<LayerWeights> layers_;
   MtpHeadWeights mtp_head_;
+  EncoderWeights encoder_;
   PerLayerEmbedding per_layer_;
   Buffer output_norm_;
   std::vector<float> rope_divisors_;

@@ -91,10 +91,12 @@ Result<std::vector<float>> TensorLoader::floats(TensorId tensor) {
 }
 
 Result<void> TensorLoader::check_all_or_none(Roles roles, uint32_t layer) const {
+  std::optional<TensorRole> first;  // of those that the model may have
   for (const TensorRole role : roles) {
-    const bool is_lone = has({role, layer}) && !has({*roles.begin(), layer});
-    const TensorRole missing = is_lone ? *roles.begin() : role;
-    if (!table_.find({role, layer}) || has({role, layer}) == has({*roles.begin(), layer})) continue;
+    if (!table_.find({role, layer})) continue;
+    if (!first) first = role;
+    if (has({role, layer}) == has({*first, layer})) continue;
+    const TensorRole missing = has({role, layer}) ? *first : role;
     return fail(
         ErrorCode::kCorrupt,
         fmt::format("tensor '{}' is missing beside others of its kind, expected all or none",

@@ -41,6 +41,11 @@ Reply handle_chat(const HandlerContext& context, const HttpRequest& request,
                   const RequestBody& body);
 Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request,
                         const RequestBody& body);
+// Score pairs of texts with the model's classifier: documents by relevance, or each pair.
+Reply handle_rerank(const HandlerContext& context, const HttpRequest& request,
+                    const RequestBody& body);
+Reply handle_score(const HandlerContext& context, const HttpRequest& request,
+                   const RequestBody& body);
 Reply handle_responses(const HandlerContext& context, const HttpRequest& request,
                        const RequestBody& body);
 Reply handle_count_input(const HandlerContext& context, const HttpRequest& request,

@@ -54,7 +54,16 @@ constexpr BodyField kMessages[] = {{"messages", "array", true}, {"model", "strin
                                    {"output_config", "object"}, {"temperature", "number"},
                                    {"stop_sequences", "array"}};
 constexpr BodyField kEmbeddings[] = {
-    {"input", "", true}, {"model", "string"}, {"dimensions", "integer"}};
+    {"input", "", true},           {"model", "string"},     {"dimensions", "integer"},
+    {"encoding_format", "string"}, {"pooling", "string"},   {"embd_normalize", "integer"},
+    {"normalize", "boolean"},      {"truncate", "boolean"}, {"truncate_prompt_tokens", "integer"}};
+constexpr BodyField kRerank[] = {
+    {"query", "string", true}, {"documents", "array"},  {"texts", "array"},
+    {"model", "string"},       {"top_n", "integer"},    {"return_documents", "boolean"},
+    {"raw_scores", "boolean"}, {"truncate", "boolean"}, {"truncate_prompt_tokens", "integer"}};
+constexpr BodyField kScore[] = {{"text_1", ""},          {"text_2", ""},
+                                {"model", "string"},     {"raw_scores", "boolean"},
+                                {"truncate", "boolean"}, {"truncate_prompt_tokens", "integer"}};
 constexpr BodyField kAdapter[] = {
     {"name", "string", true}, {"path", "string", true}, {"scale", "number"}};
 constexpr BodyField kLoadLora[] = {
@@ -99,6 +108,12 @@ constexpr Route kRoutes[] = {
      kDrains},
     {"/v1/embeddings", "POST", handle_embeddings, "Creates embeddings (OpenAI)", kEmbeddings,
      kDrains},
+    {"/v1/rerank", "POST", handle_rerank, "Sorts documents by relevance (Jina, Cohere)", kRerank,
+     kDrains},
+    {"/rerank", "POST", handle_rerank, "The same as /v1/rerank; with `texts`, TEI's answer",
+     kRerank, kDrains},
+    {"/v1/score", "POST", handle_score, "Scores pairs of texts (vLLM)", kScore, kDrains},
+    {"/score", "POST", handle_score, "The same as /v1/score", kScore, kDrains},
     {"/v1/responses",
      "POST",
      handle_responses,

@@ -124,6 +124,17 @@ bool is_name_of(const ModelCard& card, std::string_view name) {
          });
 }
 
+Result<void> check_tokens(std::span<const TokenId> ids, uint32_t n_vocab) {
+  for (const TokenId id : ids) {
+    if (id < n_vocab) continue;
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("token {} is not in the vocabulary, expected ids below {}", id, n_vocab),
+        "tokens");
+  }
+  return {};
+}
+
 Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card,
                          const AdapterRegistry* adapters) {
   if (!model || is_name_of(card, *model) || adapter_name(adapters, card, *model)) return {};

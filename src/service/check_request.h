@@ -21,6 +21,9 @@ Result<void> check_model(const std::optional<std::string>& model, const ModelCar
 Result<void> check_request(const CompletionRequest& request, const ModelCard& card,
                            const AdapterRegistry* adapters = nullptr);
 
+// Returns kInvalidArgument if an id is outside the vocabulary.
+Result<void> check_tokens(std::span<const TokenId> ids, uint32_t n_vocab);
+
 // Returns kInvalidArgument if biases of −∞, banned tokens and min_tokens leave no token to sample
 // for the first token of an answer. For a prepared request without a constraint.
 Result<void> check_tokens_left(const Request& request, uint32_t n_vocab);

@@ -6,18 +6,29 @@
 #include <vector>
 
 #include "engine/request/request.h"
+#include "tensor/op_kinds.h"
 
 namespace kvik {
 
 // A request for the embedding of one text.
 struct EmbeddingRequest {
-  // Pooling of the hidden states after the last norm. kMean: their mean, the better choice for
-  // models that were not trained for embeddings. kLast: the last token's state, for models that
-  // were trained with it.
-  enum class Pooling { kMean, kLast };
+  using Pooling = kvik::Pooling;
+
+  // Divisor of the pooled vector: none, its largest absolute value / 32760, or the p-norm with
+  // p ≥ 1 (2: its length).
+  struct Norm {
+    enum class Kind { kNone, kMaxInt16, kP } kind = Kind::kP;
+    double p = 2;
+  };
 
   Request engine;  // prompt, cache salt, tenant and priority, passed to the engine
-  Pooling pooling = Pooling::kMean;
+  // Pooling of the hidden states after the last norm; absent: the model's own (ModelCard::pooling),
+  // or the mean, the better choice for models that were not trained for embeddings. With kRank, the
+  // result is the scores of the model's classifier.
+  std::optional<Pooling> pooling;
+  Norm norm;
+  // Longer texts are cut to this number of tokens; 0: to the context. Absent: they are an error.
+  std::optional<uint32_t> truncate_to;
   // Number of leading dimensions to return; absent: all. The truncated vector is normalized to
   // length 1 again. Models trained for truncation lose little accuracy (Kusupati et al. 2022);
   // others may lose more.
@@ -29,7 +40,7 @@ struct EmbeddingRequest {
 class EmbeddingSink {
  public:
   virtual ~EmbeddingSink() = default;
-  // `embedding` is normalized to length 1; nullopt if the request did not complete.
+  // `embedding` is divided by its norm; nullopt if the request did not complete.
   virtual void on_embedding(std::optional<std::vector<float>> embedding, const Usage& usage) = 0;
 };
 

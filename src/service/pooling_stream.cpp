@@ -12,22 +12,51 @@ EventSink::Verdict PoolingStream::on_token(const TokenEvent&) {
   return Verdict::kStop;
 }
 
-void PoolingStream::on_hidden(uint32_t, std::span<const float> state) {
-  if (sums_.empty() || pooling_ == EmbeddingRequest::Pooling::kLast) {
+void PoolingStream::on_hidden(uint32_t position, std::span<const float> state) {
+  if (options_.pooling == Pooling::kCls && position > 0) return;
+  if (sums_.empty() || options_.pooling == Pooling::kLast) {
     sums_.assign(state.begin(), state.end());
+    n_states_ = 1;
     return;
   }
   for (size_t i = 0; i < state.size(); ++i) sums_[i] += double{state[i]};
+  ++n_states_;
 }
 
-// The sum suffices for the mean: both have the same direction, and the length is normalized to 1.
+void PoolingStream::on_scores(std::span<const float> scores) {
+  sums_.assign(scores.begin(), scores.end());
+  n_states_ = 1;
+}
+
+namespace {
+
+// Returns the number by which a vector is divided; 1 for one of zeros.
+double norm_of(std::span<const double> values, const EmbeddingRequest::Norm& norm) {
+  using Kind = EmbeddingRequest::Norm::Kind;
+  if (norm.kind == Kind::kNone) return 1;
+  double sum = 0;
+  for (const double value : values) {
+    if (norm.kind == Kind::kMaxInt16) {
+      sum = std::max(sum, std::abs(value) / 32760);
+    } else {
+      sum += norm.p == 2 ? value * value : std::pow(std::abs(value), norm.p);
+    }
+  }
+  if (!(sum > 0)) return 1;
+  if (norm.kind == Kind::kMaxInt16) return sum;
+  return norm.p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / norm.p);
+}
+
+}  // namespace
+
 std::vector<float> PoolingStream::pooled() const {
-  const size_t n_dims = std::min<size_t>(n_dims_.value_or(sums_.size()), sums_.size());
-  double square = 0;
-  for (size_t i = 0; i < n_dims; ++i) square += sums_[i] * sums_[i];
-  const double length = square > 0 ? std::sqrt(square) : 1;
+  const size_t n_dims = std::min<size_t>(options_.n_dims.value_or(sums_.size()), sums_.size());
+  const std::span<const double> sums = std::span(sums_).first(n_dims);
+  // The sum has the direction of the mean, so its norm suffices.
+  const bool divides = options_.norm.kind != EmbeddingRequest::Norm::Kind::kNone;
+  const double divisor = divides ? norm_of(sums, options_.norm) : n_states_;
   std::vector<float> out(n_dims);
-  for (size_t i = 0; i < n_dims; ++i) out[i] = static_cast<float>(sums_[i] / length);
+  for (size_t i = 0; i < n_dims; ++i) out[i] = static_cast<float>(sums[i] / divisor);
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "service/attest/choice_count.h"
 #include "service/check_request.h"
 #include "service/choice_stream.h"
+#include "service/encode/prepare_embedding.h"
 #include "service/pooling_stream.h"
 #include "service/structured_output/answer_constraint.h"
 #include "service/structured_output/reasoning_budget.h"
@@ -116,13 +117,7 @@ std::vector<TokenId> Service::tokenize(std::string_view text,
 }
 
 Result<std::string> Service::detokenize(std::span<const TokenId> ids) const {
-  for (const TokenId id : ids) {
-    if (id < tokenizer_.n_vocab()) continue;
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("token {} is not in the vocabulary, expected ids below {}", id,
-                            tokenizer_.n_vocab()),
-                "tokens");
-  }
+  TRY(check_tokens(ids, tokenizer_.n_vocab()));
   return tokenizer_.detokenize(ids, Tokenizer::Special::kShow);
 }
 
@@ -285,14 +280,9 @@ Result<std::unique_ptr<Completion>> Service::embed(EmbeddingRequest request,
                                                    std::shared_ptr<EmbeddingSink> sink) {
   Request& to_run = request.engine;
   TRY(choose_adapter(request.model, to_run));
-  if (request.n_dims && (*request.n_dims < 1 || *request.n_dims > card_.model_dim)) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("dimensions is {}, expected 1 to {}", *request.n_dims, card_.model_dim),
-                "dimensions");
-  }
-  to_run.max_tokens = 0;
-  to_run.wants = Request::Wants::kHiddenStates;
-  auto stream = std::make_shared<PoolingStream>(request.pooling, request.n_dims, std::move(sink));
+  TRY(prepare_embedding(request, tokenizer_, card_));
+  auto stream = std::make_shared<PoolingStream>(
+      PoolingStream::Options{*request.pooling, request.n_dims, request.norm}, std::move(sink));
   auto running = std::make_unique<Running>(engine_, to_run.prompt.size());
   TRY_ASSIGN(const RequestId id, engine_.submit(std::move(to_run), std::move(stream)));
   running->add(id);

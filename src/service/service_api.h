@@ -168,6 +168,15 @@ struct ModelCard {
   // additional names; "*" matches any name
   std::vector<std::string> aliases = {};
   WeightFacts weights = {};
+  bool generates = true;                // false: an encoder, which has no answers
+  std::optional<Pooling> pooling = {};  // as the model's files state it
+  uint32_t n_labels = 0;                // scores of an encoder's classifier; 0: it has none
+};
+
+// The tokens of two texts for a classifier.
+struct PairPrompt {
+  std::vector<TokenId> ids;
+  uint32_t second_segment = 0;  // first token of the second text
 };
 
 // The interface of the service (text in, text out), and the only part of the lower floors that the
@@ -201,6 +210,15 @@ class ServiceApi {
   // Destroying the handle cancels the request. Errors: those of complete().
   virtual Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                                     std::shared_ptr<EmbeddingSink> sink) = 0;
+
+  // Returns the prompt by which the model's classifier compares two texts, such as a query and a
+  // document. Errors: kInvalidArgument if the model has no classifier.
+  virtual Result<PairPrompt> pair_prompt(std::string_view /*first*/,
+                                         std::string_view /*second*/) const {
+    return fail(ErrorCode::kInvalidArgument,
+                "this model has no classifier that scores pairs of texts, expected a reranker "
+                "(cross-encoder)");
+  }
 
   virtual std::vector<TokenId> tokenize(std::string_view text,
                                         const TokenizeOptions& options) const = 0;

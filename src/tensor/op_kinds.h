@@ -8,7 +8,8 @@ namespace kvik {
 enum class RopePairing : uint8_t { kInterleaved, kHalves };  // (2i, 2i+1), or (i, i + n_pairs)
 // kClampedSwish: with x = min(gate, 7) and y = up clamped to ±7, x · sigmoid(1.702 x) · (y + 1)
 // (gpt-oss). kSigmoid: y / (1 + e^-x). kNone: x · y. kReluSquared: max(x, 0)² of a single input (So
-// et al. 2021; Nemotron-H).
+// et al. 2021; Nemotron-H). kGelu: x · Φ(x) of a single input (Hendrycks and Gimpel 2016);
+// kGatedGelu: the same times y.
 enum class Activation : uint8_t {
   kSilu,
   kGeluTanh,
@@ -16,9 +17,17 @@ enum class Activation : uint8_t {
   kSigmoid,
   kNone,
   kReluSquared,
+  kGelu,
+  kGatedGelu,
 };
 
 // Returns whether a feed-forward block with this activation has a gate projection.
-constexpr bool has_gate(Activation activation) { return activation != Activation::kReluSquared; }
+constexpr bool has_gate(Activation activation) {
+  return activation != Activation::kReluSquared && activation != Activation::kGelu;
+}
+
+// Pooling turns the hidden states of a text's tokens into one vector: their mean, the state of the
+// first or the last token, or the scores that a classifier computes from the first token's state.
+enum class Pooling : uint8_t { kMean, kCls, kLast, kRank };
 
 }  // namespace kvik

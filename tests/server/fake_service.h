@@ -145,7 +145,7 @@ class FakeService final : public ServiceApi {
     return nice_values_;
   }
 
-  // Returns the embedding (number of tokens / 4, pooling) at once.
+  // Returns the embedding (number of tokens / 4, 1 for the last token) at once.
   Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                             std::shared_ptr<EmbeddingSink> sink) override {
     const std::scoped_lock lock(mutex_);
@@ -154,9 +154,16 @@ class FakeService final : public ServiceApi {
     Usage usage;
     usage.prompt_tokens = static_cast<uint32_t>(request.engine.prompt.size());
     sink->on_embedding(std::vector<float>{static_cast<float>(request.engine.prompt.size()) / 4,
-                                          static_cast<float>(request.pooling)},
+                                          request.pooling == Pooling::kLast ? 1.0f : 0.0f},
                        usage);
     return std::make_unique<Nothing>();
+  }
+  // Has a token for each byte, and one before the first text.
+  Result<PairPrompt> pair_prompt(std::string_view first, std::string_view second) const override {
+    PairPrompt pair;
+    pair.second_segment = static_cast<uint32_t>(1 + first.size());
+    pair.ids.resize(pair.second_segment + second.size());
+    return pair;
   }
   size_t n_calls() const {
     const std::scoped_lock lock(mutex_);

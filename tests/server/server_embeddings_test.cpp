@@ -55,6 +55,26 @@ TEST_F(ServerEmbeddings, pooling_dimensions_and_user_are_passed_on) {
   EXPECT_EQ(request.engine.priority, -3);
 }
 
+TEST_F(ServerEmbeddings, norms_and_truncation_are_passed_on) {
+  using Kind = EmbeddingRequest::Norm::Kind;
+  const auto request = [&](const std::string& fields) {
+    client().post(kPath, R"({"input":"a",)" + fields + "}");
+    return service.embedded().back();
+  };
+  EXPECT_EQ(request(R"("embd_normalize":-1)").norm.kind, Kind::kNone);
+  EXPECT_EQ(request(R"("embd_normalize":0)").norm.kind, Kind::kMaxInt16);
+  EXPECT_EQ(request(R"("embd_normalize":3)").norm.p, 3);
+  EXPECT_EQ(request(R"("normalize":false)").norm.kind, Kind::kNone);
+  EXPECT_EQ(request(R"("normalize":true)").truncate_to, std::nullopt);
+  EXPECT_EQ(request(R"("truncate":true)").truncate_to, 0u);
+  EXPECT_EQ(request(R"("truncate_prompt_tokens":-1)").truncate_to, 0u);
+  EXPECT_EQ(request(R"("truncate_prompt_tokens":7)").truncate_to, 7u);
+  EXPECT_EQ(request(R"("pooling":"cls")").pooling, Pooling::kCls);
+  EXPECT_EQ(request(R"("user":"u")").pooling, std::nullopt);
+  EXPECT_EQ(client().post(kPath, R"({"input":"a","embd_normalize":-2})").status, 400);
+  EXPECT_EQ(client().post(kPath, R"({"input":"a","pooling":"max"})").status, 400);
+}
+
 TEST_F(ServerEmbeddings, a_key_names_the_tenant) {
   options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "ann"}};
   client().post(kPath, R"({"input":"a","user":"u"})", "Authorization: Bearer k\r\n");

@@ -59,6 +59,54 @@ TEST(Embedding, other_texts_and_other_poolings_are_other_points) {
             embed(rig.service(), request_of(1, Pooling::kLast)).first);
 }
 
+TEST(Embedding, cls_is_the_first_tokens_state) {
+  ServiceRig rig;
+  const auto first = embed(rig.service(), request_of(40, Pooling::kCls)).first;
+  EXPECT_EQ(first, embed(rig.service(), request_of(1, Pooling::kLast)).first);
+  EXPECT_NE(first, embed(rig.service(), request_of(40, Pooling::kLast)).first);
+}
+
+TEST(Embedding, norms_divide_the_mean) {
+  ServiceRig rig;
+  using Kind = EmbeddingRequest::Norm::Kind;
+  const auto with = [&](const EmbeddingRequest::Norm& norm) {
+    EmbeddingRequest request = request_of(40);
+    request.norm = norm;
+    return embed(rig.service(), request).first;
+  };
+  const auto raw = with({.kind = Kind::kNone});
+  double sum = 0, most = 0;
+  for (const float x : raw) {
+    sum += std::abs(x);
+    most = std::max(most, double{std::abs(x)});
+  }
+  const auto unit = with({});
+  const auto taxicab = with({.kind = Kind::kP, .p = 1});
+  const auto int16 = with({.kind = Kind::kMaxInt16});
+  for (size_t i = 0; i < raw.size(); ++i) {
+    EXPECT_NEAR(unit[i], raw[i] / length_of(raw), 1e-6);
+    EXPECT_NEAR(taxicab[i], raw[i] / sum, 1e-6);
+    EXPECT_NEAR(int16[i], raw[i] / most * 32760, 1e-2);
+  }
+}
+
+TEST(Embedding, a_longer_text_is_cut_if_the_request_says_so) {
+  ServiceRig rig;
+  EmbeddingRequest request = request_of(50);
+  request.truncate_to = 20;
+  const auto cut = embed(rig.service(), request);
+  EXPECT_EQ(cut.first, embed(rig.service(), request_of(20)).first);
+  EXPECT_EQ(cut.second.prompt_tokens, 20u);
+}
+
+TEST(Embedding, scores_need_a_classifier) {
+  ServiceRig rig;
+  const auto refused =
+      rig.service().embed(request_of(5, Pooling::kRank), std::make_shared<FutureSink>());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().param, "pooling");
+}
+
 TEST(Embedding, it_is_the_same_bits_whatever_the_cache_holds_and_the_step_computes) {
   ServiceRig rig;
   const auto first = embed(rig.service(), request_of(100));

@@ -88,6 +88,8 @@ class CpuBackend final : public Backend {
   void copy_heads(const HeadRows& x, const HeadRows& out) override;
   void add_weighted(Rows x, Rows y, const WeightedRows& terms) override;
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override;
+  bool can_encode() const override { return true; }
+  void layer_norm(Rows x, const float* weight, const float* bias, float eps, Rows out) override;
   void gather(Rows x, std::span<const uint32_t> rows, Rows out) override;
   void add(Rows x, Rows y) override;
   void add_bias(Rows x, const float* bias) override;
@@ -263,6 +265,13 @@ void CpuBackend::rms_norm(Rows x, const float* weight, uint32_t weight_size, flo
       isa_.rows.rms_norm(row_of(x, row) + first, weight, weight_size, eps,
                          row_of(out, row) + first);
     }
+  });
+}
+
+void CpuBackend::layer_norm(Rows x, const float* weight, const float* bias, float eps, Rows out) {
+  CHECK(same_shape(x, out));
+  for_rows(x, [&](size_t row) {
+    isa_.rows.layer_norm(row_of(x, row), weight, bias, x.n_cols, eps, row_of(out, row));
   });
 }
 

@@ -25,8 +25,15 @@ struct QueryRow {
   // AttendTask::pages.
   const std::byte* open = nullptr;
 
+  // End of the sequence, if the row attends to positions after its token's. `position` is then the
+  // last position in its reach, which may lie after the end.
+  uint32_t n_tokens = UINT32_MAX;
+
   // Returns the position after the last token that the row reads from AttendTask::pages.
-  uint32_t sealed_end() const { return open ? position / kPageTokens * kPageTokens : position + 1; }
+  uint32_t sealed_end() const {
+    if (open) return position / kPageTokens * kPageTokens;
+    return position < n_tokens ? position + 1 : n_tokens;
+  }
 };
 
 }  // namespace kvik

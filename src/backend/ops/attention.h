@@ -56,16 +56,23 @@ struct KvTarget {
   std::span<const KvRun> runs;
 };
 
+// The tokens that a row attends to. kEarlier: those up to its own position (causal attention).
+// kBoth: all tokens of its run, which must then be the whole sequence (bidirectional attention).
+enum class AttentionReach : uint8_t { kEarlier, kBoth };
+
 struct AttentionShape {
   uint32_t n_heads = 0;
   float scale = 0;     // scores = scale · q·k
   float soft_cap = 0;  // 0: none; else scores = cap · tanh(scores / cap)
   // 0: all earlier tokens; else only the last `window` tokens, including the row's own
+  //
+  // With kBoth, an odd number: the tokens at a distance of at most window / 2 on each side.
   uint32_t window = 0;
   // Attention sinks: an additional score per head that belongs to no token. It takes part in the
   // softmax and adds nothing to the sum of V (Xiao et al. 2023). [n_heads] in the backend's memory;
   // null: none.
   const float* sinks = nullptr;
+  AttentionReach reach = AttentionReach::kEarlier;
 };
 
 // Attention heads of one kind of layer.

@@ -51,8 +51,12 @@ struct Request {
   // Set of requests with which the priority is compared: all, or those of the same tenant.
   enum class PriorityScope : uint8_t { kAllTenants, kOwnTenant } ranks = PriorityScope::kAllTenants;
   // kHiddenStates: there is no answer; the whole prompt is computed, and its hidden states are
-  // passed to EventSink::on_hidden().
-  enum class Wants { kAnswer, kHiddenStates } wants = Wants::kAnswer;
+  // passed to EventSink::on_hidden(). kScores: a classifier's scores, passed to on_scores();
+  // encoders only.
+  enum class Wants { kAnswer, kHiddenStates, kScores } wants = Wants::kAnswer;
+  // For encoders: number of prompt tokens before those of the second text of a pair; absent: there
+  // is one text.
+  std::optional<uint32_t> second_segment = {};
   // Rows passed to EventSink::on_logits().
   enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;
   uint32_t max_chunk = UINT32_MAX;  // largest number of prompt tokens computed in one step
@@ -125,6 +129,8 @@ class EventSink {
     static_cast<void>(position);
     static_cast<void>(state);
   }
+  // Receives the scores of the model's classifier, [n_labels]. Borrowed for the call.
+  virtual void on_scores(std::span<const float> scores) { static_cast<void>(scores); }
   // Receives the raw logits after the token at `position`, [n_vocab]. Borrowed for the call.
   virtual void on_logits(uint32_t position, std::span<const float> logits) {
     static_cast<void>(position);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/json/json_object.h"
 #include "catalogue/limits.h"
+#include "format/hf/encoder.h"
 #include "format/hf/gguf_keys.h"
 #include "format/hf/layer_kinds.h"
 #include "format/hf/recurrence.h"
@@ -38,8 +39,11 @@ Result<void> check_activation(const JsonObject& config, const Family& family) {
   for (const char* key : {"hidden_activation", "hidden_act"}) {
     TRY_ASSIGN(const auto activation, config.text(key));
     if (!activation) continue;
-    const char* expected =
-        family.activation == Activation::kGeluTanh ? "gelu_pytorch_tanh" : "silu";
+    const bool is_gelu =
+        family.activation == Activation::kGelu || family.activation == Activation::kGatedGelu;
+    const char* expected = is_gelu                                      ? "gelu"
+                           : family.activation == Activation::kGeluTanh ? "gelu_pytorch_tanh"
+                                                                        : "silu";
     if (*activation != expected) {
       return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
     }
@@ -125,6 +129,14 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   }
   keys.real("attention.layer_norm_rms_epsilon", 0);
   TRY_ASSIGN(counts.n_ctx, config.count("max_position_embeddings", kMaxContext));
+  if (family.encoder) {
+    TRY_ASSIGN(out.n_unused_positions, read_encoder(config, *out.type, keys, out.metadata));
+    if (out.n_unused_positions >= counts.n_ctx) {
+      return config.unexpected_value("max_position_embeddings",
+                                     fmt::format("more than {}", out.n_unused_positions));
+    }
+    counts.n_ctx -= out.n_unused_positions;
+  }
   keys.number("context_length", counts.n_ctx);
   return counts;
 }
@@ -329,7 +341,8 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   }
   TRY(check_activation(config, *of.family));
 
-  out.metadata.insert("general.architecture", std::string(of.family->name));
+  out.architecture = of.family->name;
+  out.metadata.insert("general.architecture", out.architecture);
   GgufKeys keys(out.metadata, of.family->name);
   TRY(read_recurrence(config, *of.family, keys));
   TRY_ASSIGN(const Counts counts, read_geometry(config, *of.family, keys, out));

@@ -23,6 +23,7 @@ struct ConfigVector {
 // Contents of config.json.
 struct FolderConfig {
   const FolderType* type = nullptr;
+  std::string architecture;
   Metadata metadata;  // keys of a GGUF file of the same model, without the vocabulary
   uint32_t n_vocab = 0;
   std::optional<Quantization> quantization;
@@ -30,6 +31,8 @@ struct FolderConfig {
   std::optional<bool> ties_embedding;  // the head is tied to the embedding
   std::vector<ConfigVector> vectors;
   std::vector<uint64_t> end_ids;  // "eos_token_id"
+  // rows at the beginning of an encoder's table of positions that no token has
+  uint32_t n_unused_positions = 0;
 };
 
 // Parses config.json. Errors: kUnsupported for an unknown model type, quantization or feature (the

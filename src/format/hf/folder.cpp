@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "format/hf/config.h"
+#include "format/hf/encoder.h"
 #include "format/hf/tensor_files.h"
 #include "format/hf/tensor_names.h"
 #include "format/hf/vocabulary_files.h"
@@ -35,6 +36,7 @@ Result<std::unique_ptr<ModelSource>> open(const std::string& path) {
   TRY_ASSIGN(const auto json, read_text_file(fmt::format("{}/config.json", path), kMaxConfigBytes));
   if (!json) return fail(ErrorCode::kNotFound, no_config(path));
   TRY_ASSIGN(FolderConfig config, read_folder_config(*json));
+  TRY(add_pooling(path, config.architecture, config.metadata));
   TRY(add_vocabulary(path, config, config.metadata));
   TRY_ASSIGN(auto source, open_tensor_files(path));
   TRY(arrange_folder(*source, path, std::move(config)));

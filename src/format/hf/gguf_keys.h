@@ -19,6 +19,7 @@ class GgufKeys {
 
   void number(std::string_view key, uint64_t value) { add(key, value); }
   void text(std::string_view key, std::string value) { add(key, std::move(value)); }
+  void texts(std::string_view key, std::vector<std::string> values) { add(key, std::move(values)); }
   void flag(std::string_view key, bool value) { add(key, value); }
   // Lists with an entry per layer.
   void numbers(std::string_view key, std::vector<uint64_t> values) { add(key, std::move(values)); }

@@ -30,7 +30,12 @@ namespace {
 
 // Prefixes of the text model's tensors in multimodal models.
 constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
-                                          "backbone."};
+                                          "backbone.", ""};
+// Prefixes of encoders; models for embeddings have none.
+constexpr std::string_view kEncoderPrefixes[] = {"bert.", "roberta.", "model.", ""};
+// Tensors of heads for other tasks.
+constexpr std::string_view kTaskPrefixes[] = {"cls.", "lm_head.", "pooler.", "bert.pooler."};
+constexpr std::string_view kClassifierPrefix = "classifier.";
 constexpr std::string_view kMultimodalPrefixes[] = {
     "vision_tower.",       "multi_modal_projector.",       "audio_tower.",
     "model.vision_tower.", "model.multi_modal_projector.", "model.audio_tower.",
@@ -49,7 +54,9 @@ class FolderTensors {
       : source_(source), config_(config), model_(model), taken_(source.tensors().size()) {
     for (size_t i = 0; i < taken_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
     const std::string_view embedding = folder_name(*config.type, TensorRole::kEmbedding);
-    for (const std::string_view prefix : kPrefixes) {
+    const std::span<const std::string_view> prefixes =
+        config.type->is_encoder ? kEncoderPrefixes : std::span<const std::string_view>(kPrefixes);
+    for (const std::string_view prefix : prefixes) {
       if (by_name_.contains(fmt::format("{}{}", prefix, embedding))) prefix_ = prefix;
     }
   }
@@ -79,7 +86,8 @@ class FolderTensors {
     if (is_of_layer(tensor.role) && tensor.layer == model_.n_layers) {
       return fmt::format("{}layers.0.", kMtpPrefix);
     }
-    return is_of_layer(tensor.role) ? fmt::format("{}layers.{}.", prefix_, tensor.layer) : prefix_;
+    if (!is_of_layer(tensor.role)) return prefix_;
+    return fmt::format("{}{}{}.", prefix_, config_.type->layers, tensor.layer);
   }
 
   Result<void> take(const TensorSpec& spec) {
@@ -87,7 +95,9 @@ class FolderTensors {
     const TensorKind kind = kind_of(role);
     if (kind == TensorKind::kDivisors) return {};  // they are in config.json
     if (role == TensorRole::kHead) return take_head(spec);
-    const std::string name = prefix_of(spec.id) + std::string(folder_name(*config_.type, role));
+    const std::string_view own_name = folder_name(*config_.type, role);
+    const bool is_bare = config_.type->is_encoder && own_name.starts_with(kClassifierPrefix);
+    const std::string name = (is_bare ? "" : prefix_of(spec.id)) + std::string(own_name);
     if (is_of_state(spec.id)) return take_state(spec, name);
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
     if (kind == TensorKind::kHeads) return take_heads(spec);
@@ -99,6 +109,7 @@ class FolderTensors {
     if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
     const bool lacks_one = kind == TensorKind::kNorm && config_.type->has_zero_centered_norms &&
                            role != TensorRole::kStateNorm;
+    if (role == TensorRole::kPositions) leave_out_rows(config_.n_unused_positions, tensor);
     make_floats(tensor, kind == TensorKind::kDecay ? Arrangement::kNegativeExp
                         : lacks_one                ? Arrangement::kFloatsPlusOne
                                                    : Arrangement::kFloats);
@@ -163,6 +174,17 @@ class FolderTensors {
     TRY_ASSIGN(ArrangedTensor tensor, state_tensor(source_, index, spec, delta));
     arranged_.push_back(std::move(tensor));
     return {};
+  }
+
+  // Leaves out the first rows of a matrix.
+  static void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor) {
+    TensorInfo& info = tensor.info;
+    if (n_rows == 0 || info.shape.size() != 2 || info.shape[0] <= n_rows) return;
+    const uint64_t n_bytes = info.n_bytes / info.shape[0] * n_rows;
+    tensor.pieces.front().begin_byte += n_bytes;
+    tensor.pieces.front().n_bytes -= n_bytes;
+    info.n_bytes -= n_bytes;
+    info.shape[0] -= n_rows;
   }
 
   // Converts to f32 a tensor that GGUF files always store as f32.
@@ -373,10 +395,17 @@ class FolderTensors {
 
   bool is_harmless(std::string_view name) const {
     const bool is_head = std::ranges::count(kHeadNames, name) > 0;
+    if (config_.type->is_encoder && is_of_other_task(name)) return true;
     return name.ends_with(".rotary_emb.inv_freq") || name.starts_with(kMtpPrefix) ||
            is_of_mtp_layer(name) || is_unused(name) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && is_multimodal_tensor(name));
+  }
+
+  static bool is_of_other_task(std::string_view name) {
+    return name.ends_with("embeddings.position_ids") ||
+           std::ranges::any_of(kTaskPrefixes,
+                               [&](std::string_view task) { return name.starts_with(task); });
   }
 
   Result<void> check_all_taken() const {

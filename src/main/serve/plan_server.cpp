@@ -24,6 +24,10 @@ Result<ServerPlan> plan_options(const ServeOptions& options, uint64_t max_bytes)
                        .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx),
                        .max_running = options.max_running,
                        .speculation = options.speculation.options};
+  if (footprint.config().encoder) {
+    engine.kv_budget_bytes = 0;
+    return ServerPlan{.n_bytes = footprint.plan(engine).total_bytes(), .sets_kv_memory = true};
+  }
   const MemoryBeside beside = memory_beside(options);
   engine.kv_budget_bytes =
       choose_memory(options.model, engine, beside, footprint, *backend).choice.kv_bytes;

@@ -101,21 +101,21 @@ Result<std::optional<ListenSocket>> inherit_socket(ServerOptions& options) {
 }
 
 // Sends signs of life for as long as the engine thread computes or answers.
-Result<std::unique_ptr<Watchdog>> watch(const ServiceManager& manager, EngineThread& engine) {
-  return Watchdog::start(manager, [&engine, last = uint64_t{0}]() mutable {
-    return std::exchange(last, engine.probe_progress()) != last;
+Result<std::unique_ptr<Watchdog>> watch(const ServiceManager& manager, ModelInstance& model) {
+  return Watchdog::start(manager, [&model, last = uint64_t{0}]() mutable {
+    return std::exchange(last, model.probe_progress()) != last;
   });
 }
 
 // Rejects new requests and lets running ones finish within kDrainTime. A second signal ends the
 // process at once, and a hanging tier ends it `tier_time` after the last request.
-void drain(Server& server, EngineThread& engine, std::chrono::seconds tier_time) {
+void drain(Server& server, ModelInstance& model, std::chrono::seconds tier_time) {
   log::info(
       "draining: no new requests, up to {} s for those that run and {} s for the tiers; a second "
       "signal ends the process now",
       kDrainTime.count(), tier_time.count());
   server.stop_accepting();
-  engine.drain(kDrainTime);
+  model.drain(kDrainTime);
   Interrupts::end_within(tier_time, kExitOk);
   server.stop(std::chrono::seconds(2));
 }
@@ -163,14 +163,16 @@ std::vector<PlannedMemory> planned_memory(const MemoryPlan& plan) {
 // Loads the model and starts its engine. Until then the port answers that the model is being
 // loaded. On a socket of the service manager, clients wait instead, because the first of them may
 // have caused the start.
-Result<std::unique_ptr<Instance>> load(ServeOptions& options, EngineOptions engine_options,
-                                       const ListenSocket& socket, const ServiceManager& manager) {
+Result<std::unique_ptr<ModelInstance>> load(ServeOptions& options, EngineOptions engine_options,
+                                            const ListenSocket& socket,
+                                            const ServiceManager& manager) {
   std::unique_ptr<LoadingServer> waiting;
   if (!socket.is_adopted()) {
     TRY_ASSIGN(waiting, LoadingServer::start(socket, options.server));
     log::info("{} is bound, and /health answers 503 until the model is loaded",
               address_of(options.server, socket));
   }
+  options.model.may_encode = true;
   StartReport report(manager);
   options.model.on_progress = [&](uint64_t n_done, uint64_t n_all) {
     if (waiting) waiting->show(n_done, n_all);
@@ -178,15 +180,21 @@ Result<std::unique_ptr<Instance>> load(ServeOptions& options, EngineOptions engi
   };
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options, memory_beside(options)));
   if (!options.name.empty()) loaded.id = options.name;
+  const bool is_encoder = loaded.model->config().encoder.has_value();
+  if (!options.speculation.draft.empty() && is_encoder)
+    return fail(ErrorCode::kUnsupported,
+                "a draft model is for models that generate text; this one "
+                "is an encoder");
   if (!options.speculation.draft.empty())
     TRY(load_draft(options.speculation.draft, loaded, options.max_running));
   log::info("{}: {} of weights packed for {}", options.model.model,
             format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
   options.server.memory_plan = planned_memory(loaded.plan);
+  if (is_encoder) return serve_loaded(std::move(loaded), engine_options, options.serving);
   const Budgets budgets{.given = engine_options.kv_budget_bytes,
                         .for_ctx = loaded.kv().budget(loaded.n_ctx, 1, engine_options.tiers,
                                                       engine_options.max_running)};
-  TRY_ASSIGN(auto instance, Instance::create(std::move(loaded), engine_options, options.serving));
+  TRY_ASSIGN(auto instance, serve_loaded(std::move(loaded), engine_options, options.serving));
   log_context(options, instance->service().card(), budgets);
   return instance;
 }
@@ -278,14 +286,14 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
   TRY_ASSIGN(const auto server, Server::start(instance->service(), options.server, socket));
   const std::string address = address_of(options.server, socket);
   log::info("listening on {}", address);
-  TRY_ASSIGN(const auto watchdog, watch(manager, instance->engine()));
+  TRY_ASSIGN(const auto watchdog, watch(manager, *instance));
   manager.notify(fmt::format("{}={}\nREADY=1\nSTATUS=serving {} on {}", kContextVariable,
                              instance->service().card().n_ctx_max, printable(options.model.model),
                              address));
   while (!Interrupts::wait()) {
   }
   manager.notify("STOPPING=1\nSTATUS=draining");
-  drain(*server, instance->engine(), tiers.end_time());
+  drain(*server, *instance, tiers.end_time());
   if (parent == Parent::kRouter) report_counters(manager, server->counters());
   log::info("stopped");
   return kExitOk;

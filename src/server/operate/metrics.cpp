@@ -118,6 +118,7 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
 
 // The cache configuration that routers read before they send requests.
 void add_cache_config(const ModelCard& card, MetricsPage& page) {
+  if (card.page_tokens == 0) return;  // an encoder
   const std::string page_tokens = std::to_string(card.page_tokens);
   const std::string n_pages = std::to_string(card.kv_tokens / card.page_tokens);
   page.info("vllm:cache_config_info", "Layout of the cache; a block is one page of all layers.",

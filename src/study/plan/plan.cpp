@@ -117,6 +117,15 @@ Result<Plan> make_plan(const PlanOptions& options) {
   TRY_ASSIGN(const auto source, open_model(spec));
   TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *backend));
   const ModelConfig& config = footprint.config();
+  if (config.encoder) {
+    const MemoryPlan memory = footprint.plan(EngineOptions());
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{}: this model is an encoder ({}), which has no KV cache to plan; it "
+                    "needs {}: weights {}, buffers {}",
+                    options.model.model, config.architecture, format_bytes(memory.total_bytes()),
+                    format_bytes(memory.weights_bytes), format_bytes(memory.buffers_bytes())));
+  }
   Plan plan{.model = config.name,
             .weights_type = most_used_type(*source),
             .is_type_assumed = has_no_weight_type(spec),

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/blank_mark.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/hf/json_file.h"
 #include "text/hf/pre_tokenizer_step.h"
@@ -149,6 +150,27 @@ Result<void> write_sentence_piece(const JsonFile& file, std::span<const Merge> m
   return {};
 }
 
+// Writes WordPiece. GGUF marks the tokens that begin a word with a space mark, tokenizer.json the
+// others with a prefix. Replaces the texts that add_tokens() wrote.
+Result<void> write_word_piece(const JsonFile& file, Metadata& out) {
+  TRY_ASSIGN(const auto stated, file.model_fields.text("continuing_subword_prefix"));
+  const std::string prefix = stated.value_or("##");
+  TRY_ASSIGN(const Strings* written, out.get_strings("tokenizer.ggml.tokens"));
+  Strings texts = *written;
+  for (size_t id = 0; id < texts.size(); ++id) {
+    if (file.vocabulary.texts[id].empty()) continue;
+    if (file.vocabulary.kinds[id] != TokenKind::kNormal) continue;
+    const bool is_further = !prefix.empty() && texts[id].starts_with(prefix);
+    texts[id] = is_further ? texts[id].substr(prefix.size()) : std::string(kSpaceMark) + texts[id];
+  }
+  out.replace("tokenizer.ggml.tokens", std::move(texts));
+  out.insert("tokenizer.ggml.model", std::string("bert"));
+  const Vocabulary& vocabulary = file.vocabulary;
+  if (vocabulary.bos) out.insert("tokenizer.ggml.cls_token_id", uint64_t{*vocabulary.bos});
+  if (vocabulary.eos) out.insert("tokenizer.ggml.seperator_token_id", uint64_t{*vocabulary.eos});
+  return {};
+}
+
 // Returns whether the whole normalizer is NFC, which Qwen's files have and GGUF cannot express.
 bool composes(const JsonFile& file) {
   const auto* normalizer = file.json->as_object().if_contains("normalizer");
@@ -180,15 +202,23 @@ Result<Metadata> gguf_vocabulary(const Metadata& folder) {
   TRY_ASSIGN(const TokenizerConfig config, tokenizer_config_of(folder));
   TRY_ASSIGN(const JsonFile file, JsonFile::read(json.value_or(""), config));
   TRY_ASSIGN(const std::string type, file.model_fields.required_text("type"));
-  if (type != "BPE") return inexpressible(fmt::format("'model.type' is {}", type));
-  TRY_ASSIGN(const std::vector<Merge> merges, hf::read_merges(file.model_fields));
+  const bool is_word_piece = type == "WordPiece";
+  if (type != "BPE" && !is_word_piece) {
+    return inexpressible(fmt::format("'model.type' is {}", type));
+  }
   Metadata out;
-  if (file.parts.model->has_byte_tokens()) {
+  std::vector<Merge> merges;
+  if (!is_word_piece) {
+    TRY_ASSIGN(merges, hf::read_merges(file.model_fields));
+  }
+  add_tokens(file.vocabulary, out);
+  if (is_word_piece) {
+    TRY(write_word_piece(file, out));
+  } else if (file.parts.model->has_byte_tokens()) {
     TRY(write_sentence_piece(file, merges, out));
   } else {
     TRY(express_byte_level(file, merges, out));
   }
-  add_tokens(file.vocabulary, out);
   add_special(file.vocabulary, out);
   TRY_ASSIGN(const auto expressed, Tokenizer::from_metadata(out));
   TRY(check_alike(file, *tokenizer, *expressed));

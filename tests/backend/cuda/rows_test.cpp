@@ -94,7 +94,7 @@ TEST(CudaRows, soft_caps_and_activations_have_the_cpus_bits_also_where_they_satu
   }));
   for (const Activation activation :
        {Activation::kSilu, Activation::kGeluTanh, Activation::kClampedSwish, Activation::kSigmoid,
-        Activation::kNone, Activation::kReluSquared}) {
+        Activation::kNone, Activation::kReluSquared, Activation::kGelu, Activation::kGatedGelu}) {
     EXPECT_TRUE(both.agree([&](Backend& backend) {
       PlacedRows gate(backend, 3, 400, extreme_rows(3, 400));
       PlacedRows up(backend, 3, 400, random_rows(3, 400, 3));

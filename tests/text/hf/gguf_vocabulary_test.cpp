@@ -87,6 +87,35 @@ TEST(GgufVocabulary, composing_characters_is_left_out_and_other_normalizers_are_
   EXPECT_FALSE(normalized("Lowercase").has_value());
 }
 
+TEST(GgufVocabulary, word_pieces_get_the_space_marks_of_gguf) {
+  const Metadata folder = folder_of(std::string(R"({"version": "1.0",
+    "added_tokens": [{"id": 0, "content": "[PAD]", "special": true},
+                     {"id": 1, "content": "[UNK]", "special": true},
+                     {"id": 2, "content": "[CLS]", "special": true},
+                     {"id": 3, "content": "[SEP]", "special": true}],
+    "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+                   "strip_accents": null, "lowercase": true},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]},
+    "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": false},
+    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+              "max_input_chars_per_word": 100,
+              "vocab": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "un": 4, "##able": 5,
+                        "##un": 6, "fox": 7, "漢": 8}}})"));
+  const auto expressed = gguf_vocabulary(folder);
+  ASSERT_TRUE(expressed.has_value()) << expressed.error().message;
+  const auto ours = load(folder);
+  const auto theirs = load(*expressed);
+  for (const std::string_view text : kTexts)
+    EXPECT_EQ(ours->tokenize(text, {}), theirs->tokenize(text, {})) << text;
+  EXPECT_EQ(theirs->tokenize("UNable Füx fox", {}), (std::vector<TokenId>{2, 4, 5, 1, 7, 3}));
+  const auto tokens = expressed->get_strings("tokenizer.ggml.tokens");
+  ASSERT_TRUE(tokens.has_value());
+  EXPECT_EQ((**tokens)[3], "[SEP]");
+  EXPECT_EQ((**tokens)[4], "\xE2\x96\x81un");
+  EXPECT_EQ((**tokens)[5], "able");
+}
+
 TEST(GgufVocabulary, what_ends_an_answer_is_kept) {
   Metadata folder = folder_of(tokenizer_json(toy_bpe(), Specials::kAdd));
   folder.insert("tokenizer.huggingface.eos_token", std::string("<|end|>"));

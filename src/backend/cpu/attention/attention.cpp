@@ -42,7 +42,7 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
   for (Buffer& scratch : scratch_) {
     grow(scratch, memory_, kernels_.scratch_floats(layout, call.group));
   }
-  list_slices(kv, q, out);
+  list_slices(call, q, out);
   choose_slices_to_split(call);
   if (!to_split_.empty()) return run_waves(call);
   pool_.run(whole_.size() * kv.geometry.n_kv_heads,
@@ -84,7 +84,9 @@ void Attention::reserve(const WorkLimits& limits) {
 
 // Lists the last rows of a run first, because they attend furthest and take longest: no thread
 // should be left alone with them at the end.
-void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
+void Attention::list_slices(const Call& call, Rows q, Rows out) {
+  const KvTarget& kv = call.kv;
+  const bool is_both = call.shape.reach == AttentionReach::kBoth;
   size_t n_rows = 0;
   for (const KvRun& run : kv.runs) n_rows += run.n_rows;
   rows_.clear();
@@ -96,6 +98,12 @@ void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
     for (uint32_t i = 0; i < run.n_rows; ++i) {
       const size_t row = run.first_row + i;
       const uint32_t position = run.first_position + i;
+      if (is_both) {
+        const uint32_t last = call.shape.window == 0 ? run.n_rows - 1 : i + call.shape.window / 2;
+        rows_.push_back(
+            {q.data + row * q.stride, out.data + row * out.stride, last, nullptr, run.n_rows});
+        continue;
+      }
       rows_.push_back({q.data + row * q.stride, out.data + row * out.stride, position,
                        run.open.empty() ? nullptr : run.open[open_index(run, position)]});
     }

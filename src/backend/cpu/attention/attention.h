@@ -48,7 +48,7 @@ class Attention {
   };
 
   Needs needs_of(const WorkLimits& limits) const;
-  void list_slices(const KvTarget& kv, Rows q, Rows out);
+  void list_slices(const Call& call, Rows q, Rows out);
   void choose_slices_to_split(const Call& call);
   void run_waves(const Call& call);
   void attend_units(const Call& call, const Wave& wave, size_t n_whole);

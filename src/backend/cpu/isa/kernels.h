@@ -17,6 +17,9 @@ namespace kvik::cpu {
 struct RowKernels {
   // Normalizes one group: out = x / sqrt(mean(x²) + eps) · weight. x, weight, out: [n]
   void (*rms_norm)(const float* x, const float* weight, uint32_t n, float eps, float* out);
+  // out = (x − mean(x)) / sqrt(variance(x) + eps) · weight + bias. bias may be null, x may be out.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, uint32_t n, float eps,
+                     float* out);
   // x += y
   void (*add)(float* x, const float* y, uint32_t n);
   // x += factor · y

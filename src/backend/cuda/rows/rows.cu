@@ -97,6 +97,21 @@ __device__ __forceinline__ float gelu_tanh(float x) {
   return 0.5f * x * (1.0f + tanh_of(inner));
 }
 
+// Returns x · Φ(x), as the CPU computes it (rows.inl).
+__device__ __forceinline__ float gelu(float x) {
+  const float a = max_of(x, 0.0f - x);
+  const float t = 1.0f / fmaf(0x1.fadaa8p-3f, a, 1.0f);
+  float p = fmaf(0x1.e468cap-6f, t, -0x1.6eae9p-3f);
+  p = fmaf(p, t, 0x1.7851c4p-2f);
+  p = fmaf(p, t, -0x1.2ea81p-2f);
+  p = fmaf(p, t, 0x1.13f654p-2f);
+  p = fmaf(p, t, 0x1.7e0fbcp-10f);
+  p = fmaf(p, t, 0x1.c8bb5p-4f);
+  p = fmaf(p, t, 0x1.8a0bccp-4f);
+  p = fmaf(p, t, 0x1.950372p-4f);
+  return max_of(x, 0.0f) - a * (p * t * exp_of(-0.5f * a * a));
+}
+
 // Returns x · sigmoid(1.702 x) · (y + 1), with x = min(gate, 7) and y = up clamped to ±7.
 __device__ __forceinline__ float clamped_swish(float gate, float up) {
   const float x = min_of(gate, 7.0f);
@@ -116,6 +131,10 @@ __device__ __forceinline__ float activated(Activation activation, float gate, co
       return *up / (1.0f + exp_of(0.0f - gate));
     case Activation::kNone:
       return gate * *up;
+    case Activation::kGelu:
+      return gelu(gate);
+    case Activation::kGatedGelu:
+      return gelu(gate) * *up;
     case Activation::kReluSquared:
       break;
   }

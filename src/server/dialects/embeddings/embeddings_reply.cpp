@@ -14,7 +14,10 @@
 namespace kvik {
 namespace {
 
+// Texts of a call that are submitted at the same time. An encoder computes up to 64 together, and
+// should find the next ones when it has finished.
 constexpr size_t kAtOnce = 16;
+constexpr size_t kAtOnceEncoder = 128;
 
 class Sink final : public EmbeddingSink {
  public:
@@ -86,7 +89,8 @@ Result<void> EmbeddingsReply::start() { return submit_next(); }
 // submitted again.
 Result<void> EmbeddingsReply::submit_next() {
   const size_t n_done = mailbox_->n_done();
-  while (running_.size() < std::min(call_.requests.size(), n_done + kAtOnce)) {
+  const size_t n_at_once = service_.card().generates ? kAtOnce : kAtOnceEncoder;
+  while (running_.size() < std::min(call_.requests.size(), n_done + n_at_once)) {
     auto sink = std::make_shared<Sink>(mailbox_, account_, running_.size());
     auto completion = service_.embed(call_.requests[running_.size()], std::move(sink));
     const bool is_full = !completion && completion.error().code == ErrorCode::kExhausted;

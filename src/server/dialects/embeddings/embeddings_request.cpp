@@ -49,13 +49,33 @@ Result<std::vector<Ids>> read_input(const ServiceApi& service, const JsonFields&
   return inputs;
 }
 
-Result<EmbeddingRequest::Pooling> read_pooling(const JsonFields& fields) {
-  using Pooling = EmbeddingRequest::Pooling;
-  TRY_ASSIGN(const auto given, fields.string("pooling"));
-  const std::string name = given.value_or("mean");
-  if (name == "mean") return Pooling::kMean;
-  if (name == "last") return Pooling::kLast;
-  return refuse("pooling", "pooling must be \"mean\" or \"last\"");
+Result<std::optional<Pooling>> read_pooling(const JsonFields& fields) {
+  TRY_ASSIGN(const auto name, fields.string("pooling"));
+  if (!name) return std::nullopt;
+  if (*name == "mean") return Pooling::kMean;
+  if (*name == "cls") return Pooling::kCls;
+  if (*name == "last") return Pooling::kLast;
+  if (*name == "rank") return Pooling::kRank;
+  return refuse("pooling", "pooling must be \"mean\", \"cls\", \"last\" or \"rank\"");
+}
+
+// Reads llama.cpp's "embd_normalize": -1 (none), 0 (largest absolute value), or the p of a p-norm;
+// and TEI's "normalize".
+Result<EmbeddingRequest::Norm> read_norm(const JsonFields& fields) {
+  using Norm = EmbeddingRequest::Norm;
+  constexpr int32_t kMaxP = 64;
+  TRY_ASSIGN(const auto normalizes, fields.flag("normalize"));
+  TRY_ASSIGN(const auto p, fields.integer("embd_normalize"));
+  if (!p) return Norm{.kind = normalizes.value_or(true) ? Norm::Kind::kP : Norm::Kind::kNone};
+  if (*p < -1 || *p > kMaxP) {
+    return refuse("embd_normalize",
+                  fmt::format("embd_normalize is {}, expected -1 (none), 0 (largest absolute "
+                              "value) or the p of a p-norm, 1 to {}",
+                              *p, kMaxP));
+  }
+  if (*p == -1) return Norm{.kind = Norm::Kind::kNone};
+  if (*p == 0) return Norm{.kind = Norm::Kind::kMaxInt16};
+  return Norm{.kind = Norm::Kind::kP, .p = static_cast<double>(*p)};
 }
 
 Result<EmbeddingsCall::Encoding> read_encoding(const JsonFields& fields) {
@@ -69,6 +89,17 @@ Result<EmbeddingsCall::Encoding> read_encoding(const JsonFields& fields) {
 
 }  // namespace
 
+Result<std::optional<uint32_t>> read_truncation(const JsonFields& fields) {
+  TRY_ASSIGN(const auto truncates, fields.flag("truncate"));
+  TRY_ASSIGN(const auto n_tokens, fields.integer("truncate_prompt_tokens"));
+  if (!n_tokens) return truncates.value_or(false) ? std::optional<uint32_t>(0) : std::nullopt;
+  if (*n_tokens == -1) return 0;
+  if (*n_tokens >= 1) return static_cast<uint32_t>(*n_tokens);
+  return refuse("truncate_prompt_tokens",
+                fmt::format("truncate_prompt_tokens is {}, expected -1 (the context) or at least 1",
+                            *n_tokens));
+}
+
 Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
   EmbeddingsCall call;
@@ -76,6 +107,8 @@ Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, const Re
   TRY_ASSIGN(common.model, fields.string("model"));
   TRY_ASSIGN(common.pooling, read_pooling(fields));
   TRY_ASSIGN(common.n_dims, fields.count<uint32_t>("dimensions"));
+  TRY_ASSIGN(common.norm, read_norm(fields));
+  TRY_ASSIGN(common.truncate_to, read_truncation(fields));
   TRY_ASSIGN(call.encoding, read_encoding(fields));
   CompletionRequest who;
   TRY(read_cache_fields(fields, who));

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
+#include "server/dialects/json_fields.h"
 #include "server/dialects/request_body.h"
 #include "service/service_api.h"
 
@@ -16,9 +19,13 @@ struct EmbeddingsCall {
   Encoding encoding = Encoding::kFloat;
 };
 
+// Reads `truncate` (TEI) and `truncate_prompt_tokens` (vLLM) for EmbeddingRequest::truncate_to.
+Result<std::optional<uint32_t>> read_truncation(const JsonFields& fields);
+
 // `input` is a text, token ids, texts, or lists of ids. A text gets the beginning-of-sequence
-// token, special tokens in it are plain text, and it must not be empty. `pooling` ("mean", "last")
-// is an extension. Errors: kInvalidArgument, with the field in `param`.
+// token, special tokens in it are plain text, and it must not be empty. `pooling` ("mean",
+// "cls", "last", "rank"), `embd_normalize`, `normalize`, `truncate` and `truncate_prompt_tokens`
+// are extensions. Errors: kInvalidArgument, with the field in `param`.
 Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, const RequestBody& body);
 
 }  // namespace kvik

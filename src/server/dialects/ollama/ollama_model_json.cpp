@@ -59,6 +59,7 @@ StoredModel as_stored(const ModelCard& card, std::string_view name) {
 }
 
 json::array capabilities_json(const ServiceApi& service) {
+  if (!service.card().generates) return json::array{"embedding"};
   json::array out{"completion"};
   const std::string& source = service.card().chat_template;
   const auto mentions = [&](std::string_view word) { return source.contains(word); };

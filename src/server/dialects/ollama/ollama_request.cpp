@@ -199,11 +199,11 @@ Result<OllamaEmbedCall> parse_embed_call(const ServiceApi& service, const Reques
   TRY_ASSIGN(const auto truncate, fields.flag("truncate"));
   TRY_ASSIGN(EmbeddingRequest common, embedding_request(fields));
   common.model = std::move(name);
+  if (truncate.value_or(true)) common.truncate_to = 0;
   TRY_ASSIGN(const auto texts, read_texts_to_embed(fields, input));
   for (const std::string_view text : texts) {
     TokenIds ids = service.tokenize(text, {.add_bos = true});
     if (ids.empty()) return refuse(input, fmt::format("a text of {} is empty", input));
-    if (truncate.value_or(true)) ids.resize(std::min<size_t>(ids.size(), service.card().n_ctx_max));
     out.call.requests.push_back(common);
     out.call.requests.back().engine.prompt = std::move(ids);
   }

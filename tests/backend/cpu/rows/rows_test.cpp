@@ -81,6 +81,56 @@ TEST(Rows, rms_norm_works_in_place_and_on_zeros) {
   EXPECT_EQ(zeros, std::vector<float>(100, 0.0f));
 }
 
+TEST(Rows, layer_norm_centers_and_divides_by_the_standard_deviation) {
+  for (const uint32_t n : kSizes) {
+    auto x = random_floats(n, 11);
+    for (float& v : x) v += 3;
+    const auto weight = random_floats(n, 12);
+    const auto bias = random_floats(n, 13);
+    double mean = 0, squares = 0;
+    for (const float v : x) mean += double{v} / n;
+    for (const float v : x) squares += (v - mean) * (v - mean);
+    for (const float* added : {bias.data(), static_cast<const float*>(nullptr)}) {
+      const auto out = on_all([&](const RowKernels& rows) {
+        std::vector<float> result(n);
+        rows.layer_norm(x.data(), weight.data(), added, n, 1e-5f, result.data());
+        std::vector<float> in_place = x;
+        rows.layer_norm(in_place.data(), weight.data(), added, n, 1e-5f, in_place.data());
+        EXPECT_TRUE(same_bytes(result, in_place));
+        return result;
+      });
+      std::vector<double> expected(n);
+      for (uint32_t i = 0; i < n; ++i) {
+        expected[i] = (x[i] - mean) / std::sqrt(squares / n + double{1e-5f}) * weight[i];
+        if (added) expected[i] += added[i];
+      }
+      expect_near_all(out, expected, 1e-5);
+    }
+  }
+}
+
+TEST(Rows, gelu_is_x_times_the_normal_distribution) {
+  std::vector<float> x;
+  for (float v = -14; v <= 14; v += 1.0f / 512) x.push_back(v);
+  for (const float v : {0.0f, -0.0f, 1e-30f, -1e-30f, 1e4f, -1e4f, 3e38f, -3e38f}) x.push_back(v);
+  const auto n = static_cast<uint32_t>(x.size());
+  const std::vector<float> up(n, 0.5f);
+  const auto apply = [&](Activation activation) {
+    return on_all([&](const RowKernels& rows) {
+      std::vector<float> result(n);
+      rows.gated_activation(activation, x.data(), up.data(), n, result.data());
+      return result;
+    });
+  };
+  const auto out = apply(Activation::kGelu);
+  const auto gated = apply(Activation::kGatedGelu);
+  for (uint32_t i = 0; i < n; ++i) {
+    const double expected = 0.5 * x[i] * std::erfc(-x[i] / std::sqrt(2.0));
+    EXPECT_NEAR(out[i], expected, 1e-7 + 1e-6 * std::abs(expected)) << x[i];
+    EXPECT_EQ(gated[i], out[i] * 0.5f);
+  }
+}
+
 TEST(Rows, add_and_scale_are_one_operation_per_element) {
   for (const uint32_t n : kSizes) {
     const auto x = random_floats(n, 4);

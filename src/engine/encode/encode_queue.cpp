@@ -1,0 +1,78 @@
+#include "engine/encode/encode_queue.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace kvik {
+
+void EncodeQueue::add(EncodeJob job) {
+  n_tokens_ += job.request.prompt.size();
+  ++n_jobs_;
+  auto found = tenants_.find(job.request.tenant);
+  if (found == tenants_.end()) {
+    // A tenant that comes back must not have saved up service.
+    uint64_t least = std::numeric_limits<uint64_t>::max();
+    for (const auto& [name, tenant] : tenants_) least = std::min(least, tenant.n_served);
+    found = tenants_.emplace(job.request.tenant, Tenant{}).first;
+    found->second.n_served = tenants_.size() == 1 ? 0 : least;
+  }
+  std::deque<EncodeJob>& jobs = found->second.jobs;
+  const auto place =
+      std::ranges::upper_bound(jobs, job.request.priority, {},
+                               [](const EncodeJob& other) { return other.request.priority; });
+  jobs.insert(place, std::move(job));
+}
+
+EncodeQueue::Tenants::iterator EncodeQueue::next_tenant() {
+  const auto rank = [](const Tenants::value_type& entry) {
+    const Request& first = entry.second.jobs.front().request;
+    const bool compares = first.ranks == Request::PriorityScope::kAllTenants;
+    return std::pair(compares ? first.priority : 0, entry.second.n_served);
+  };
+  return std::ranges::min_element(tenants_, {}, rank);
+}
+
+EncodeJob EncodeQueue::take_first(Tenants::iterator tenant) {
+  EncodeJob job = std::move(tenant->second.jobs.front());
+  tenant->second.jobs.pop_front();
+  tenant->second.n_served += job.request.prompt.size();
+  if (tenant->second.jobs.empty()) tenants_.erase(tenant);
+  n_tokens_ -= job.request.prompt.size();
+  --n_jobs_;
+  return job;
+}
+
+std::vector<EncodeJob> EncodeQueue::take_batch(uint32_t n_rows, uint32_t n_jobs) {
+  std::vector<EncodeJob> batch;
+  size_t n_left = n_rows;
+  while (!empty() && batch.size() < n_jobs) {
+    const auto tenant = next_tenant();
+    const size_t n = tenant->second.jobs.front().request.prompt.size();
+    if (n > n_left) break;
+    n_left -= n;
+    batch.push_back(take_first(tenant));
+  }
+  return batch;
+}
+
+std::vector<EncodeJob> EncodeQueue::take_all() {
+  return take_batch(std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint32_t>::max());
+}
+
+std::optional<EncodeJob> EncodeQueue::remove(RequestId id) {
+  for (auto tenant = tenants_.begin(); tenant != tenants_.end(); ++tenant) {
+    std::deque<EncodeJob>& jobs = tenant->second.jobs;
+    const auto found = std::ranges::find(jobs, id, &EncodeJob::id);
+    if (found == jobs.end()) continue;
+    EncodeJob job = std::move(*found);
+    jobs.erase(found);
+    if (jobs.empty()) tenants_.erase(tenant);
+    n_tokens_ -= job.request.prompt.size();
+    --n_jobs_;
+    return job;
+  }
+  return std::nullopt;
+}
+
+}  // namespace kvik

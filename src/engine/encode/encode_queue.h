@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/request/request.h"
+#include "engine/schedule/queue_limit.h"
+
+namespace kvik {
+
+// A request to an encoder.
+struct EncodeJob {
+  RequestId id{};
+  Request request;
+  std::shared_ptr<EventSink> sink;
+  QueuePlace place;
+  TimePoint submitted;
+};
+
+// The requests that wait for a batch. The next one is that of the tenant that has been served the
+// fewest tokens; a tenant's own requests come by priority, then in the order of arrival. Priorities
+// of different tenants are compared first if the requests say so (Request::PriorityScope). One
+// thread.
+class EncodeQueue {
+ public:
+  void add(EncodeJob job);
+  // Removes the request; std::nullopt if it does not wait.
+  std::optional<EncodeJob> remove(RequestId id);
+
+  // Removes and returns requests whose tokens fit into n_rows, n_jobs at most. A request that does
+  // not fit ends the batch, so that long texts do not wait forever.
+  std::vector<EncodeJob> take_batch(uint32_t n_rows, uint32_t n_jobs);
+  // Removes all.
+  std::vector<EncodeJob> take_all();
+
+  bool empty() const { return n_jobs_ == 0; }
+  uint32_t n_jobs() const { return n_jobs_; }
+  uint64_t n_tokens() const { return n_tokens_; }
+
+ private:
+  struct Tenant {
+    std::deque<EncodeJob> jobs;  // by priority
+    uint64_t n_served = 0;       // tokens
+  };
+  using Tenants = std::map<std::string, Tenant, std::less<>>;
+
+  Tenants::iterator next_tenant();
+  EncodeJob take_first(Tenants::iterator tenant);
+
+  Tenants tenants_;  // those with waiting requests
+  uint32_t n_jobs_ = 0;
+  uint64_t n_tokens_ = 0;
+};
+
+}  // namespace kvik

@@ -1,0 +1,54 @@
+#include "service/encode/prepare_embedding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kvik {
+namespace {
+
+// Cuts the end of a text. If an end-of-sequence token follows it, that token stays.
+void cut(std::vector<TokenId>& ids, uint32_t n_tokens, const Tokenizer& tokenizer) {
+  if (ids.size() <= n_tokens) return;
+  const bool is_closed = tokenizer.eos() && ids.back() == *tokenizer.eos();
+  ids.resize(n_tokens);
+  if (is_closed) ids.back() = *tokenizer.eos();
+}
+
+}  // namespace
+
+Result<void> prepare_embedding(EmbeddingRequest& request, const Tokenizer& tokenizer,
+                               const ModelCard& card) {
+  Request& to_run = request.engine;
+  if (!request.pooling) request.pooling = card.pooling.value_or(Pooling::kMean);
+  const bool ranks = *request.pooling == Pooling::kRank;
+  if (ranks && card.n_labels == 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "pooling \"rank\" needs a model with a classifier, which this one is not",
+                "pooling");
+  }
+  const uint32_t n_dims = ranks ? card.n_labels : card.model_dim;
+  if (request.n_dims && (*request.n_dims < 1 || *request.n_dims > n_dims)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("dimensions is {}, expected 1 to {}", *request.n_dims, n_dims),
+                "dimensions");
+  }
+  if (ranks) request.norm.kind = EmbeddingRequest::Norm::Kind::kNone;
+  if (request.truncate_to) {
+    const uint32_t n_max =
+        *request.truncate_to == 0 ? card.n_ctx_max : std::min(*request.truncate_to, card.n_ctx_max);
+    cut(to_run.prompt, n_max, tokenizer);
+  }
+  if (to_run.second_segment.value_or(0) > to_run.prompt.size()) {
+    return fail(ErrorCode::kContextLength,
+                fmt::format("the first text of a pair has {} tokens, expected fewer than the {} of "
+                            "a truncated pair",
+                            *to_run.second_segment, to_run.prompt.size()),
+                "prompt");
+  }
+  to_run.max_tokens = 0;
+  to_run.wants = ranks ? Request::Wants::kScores : Request::Wants::kHiddenStates;
+  return {};
+}
+
+}  // namespace kvik
