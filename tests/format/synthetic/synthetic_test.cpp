@@ -9,7 +9,9 @@
 #include <cstring>
 #include <set>
 
+#include "tensor/block_format.h"
 #include "tensor/blocks.h"
+#include "tensor/grids.h"
 
 namespace kvik {
 namespace {
@@ -247,12 +249,16 @@ TEST(Synthetic, values_have_the_mean_and_deviation_of_their_tensor) {
       EXPECT_NEAR(m.mean, mean, tolerance * deviation) << type << " " << name;
       EXPECT_NEAR(m.deviation, deviation, tolerance * deviation) << type << " " << name;
     };
-    // Types with fewer than three bits, and power-of-two scales, add quantization noise to the
-    // deviation.
+    // Types with fewer than three bits, codebooks and power-of-two scales change the deviation by
+    // quantization noise, those with three levels most.
     const ElementTraits& most = traits(made_of.most);
-    const bool has_noise =
-        most.type == ElementType::kMXFP4 || 8.0 * most.block_bytes / most.block_elements < 3;
-    const double tolerance = has_noise ? 0.08 : 0.015;
+    const BlockFormat* format = block_format(most.type);
+    const bool has_codebook = format && format->codebook.levels;
+    const bool has_three_levels =
+        format && (format->codebook.digits == kIq1Digits || format->top == 2);
+    const bool has_noise = has_codebook || most.type == ElementType::kMXFP4 ||
+                           8.0 * most.block_bytes / most.block_elements < 3;
+    const double tolerance = has_three_levels ? 0.15 : has_noise ? 0.08 : 0.015;
     expect("blk.0.attn_k.weight", 0, 1 / std::sqrt(2048.0), tolerance);
     expect("blk.0.ffn_down.weight", 0, 1 / std::sqrt(5632.0), tolerance);
     expect("blk.0.attn_norm.weight", 1, 0.1, 0.1);
