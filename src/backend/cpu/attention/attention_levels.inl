@@ -1,7 +1,7 @@
 // K and V of one split as int8 levels, for all quantized page types. Part of attention.inl.
 //
-// int4 pages are unpacked once for all pairs of a block. Their levels are the odd numbers −15 … 15,
-// or those of the channels.
+// K of int4 pages is unpacked once for all pairs of a block, V only in registers. Their levels are
+// the odd numbers −15 … 15, or those of the channels of K.
 
 inline uint32_t round_up(uint32_t n, uint32_t unit) { return (n + unit - 1) / unit * unit; }
 
