@@ -31,9 +31,11 @@ void show_geometry(const ModelConfig& c) {
                    c.attention().n_kv_heads, c.attention().head_dim);
   }
   const RopeConfig& rope = c.ropes.front();
-  streams::print(
-      "  rope base {}, {} dimensions, {}\n", rope.base, rope.n_dims,
-      rope.pairing == RopePairing::kInterleaved ? "interleaved pairs" : "half-apart pairs");
+  if (!c.encoder || c.attention().has_rope) {
+    streams::print(
+        "  rope base {}, {} dimensions, {}\n", rope.base, rope.n_dims,
+        rope.pairing == RopePairing::kInterleaved ? "interleaved pairs" : "half-apart pairs");
+  }
   uint32_t n_windowed = 0;
   uint32_t window = 0;
   for (const LayerConfig& layer : c.layers) {

@@ -351,6 +351,21 @@ class Rerank(EncoderCase):
             self.assertAlmostEqual(tei[0]["score"], raw.max(), places=5)
             self.assertEqual(tei[0]["text"], documents[order[0]])
 
+    def test_the_order_for_100_queries_is_that_of_the_formula(self):
+        oracle = reference_encoder.Encoder(self.gguf("bert-reranker"))
+
+        def text(n, seed):
+            return [4 + int(t) % 86 for t in kvik.random_tokens(n, 90, seed=seed)]
+        with Server(self.folder("bert-reranker"), "--threads", 1) as server:
+            for query in range(100):
+                first = text(2 + query % 9, query)
+                documents = [text(1 + (7 * query + 11 * i) % 40, 1000 + 8 * query + i) for i in range(6)]
+                want = [oracle.scores([BEGIN, *first, END, *d, END], len(first) + 2)[0] for d in documents]
+                body = {"query": text_of(first), "documents": [text_of(d) for d in documents], "raw_scores": True}
+                results = server.post("/v1/rerank", body).json["results"]
+                self.assertEqual([one["index"] for one in results], list(np.argsort(-np.array(want))), query)
+                self.assert_close([one["relevance_score"] for one in results], np.array(sorted(want, reverse=True)))
+
     def test_pairs_match_one_to_one_or_one_to_many(self):
         with Server(self.folder("xlm-roberta-reranker"), "--threads", 1) as server:
             def scores(first, second):
