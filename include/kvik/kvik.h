@@ -98,7 +98,8 @@ KVIK_API void kvik_model_close(kvik_model* model);
 /* Returns properties of the model as a JSON object: id, architecture, n_ctx, n_vocab, model_dim, …
  */
 KVIK_API kvik_code kvik_model_info(const kvik_model* model, char** json, kvik_error* error);
-/* Returns counters of the engine and of its KV cache as a JSON object. */
+/* Returns counters of the engine and of its KV cache as a JSON object. They are those after the
+ * last step that has ended: the tokens that a request has just returned may not be counted yet. */
 KVIK_API kvik_code kvik_model_statistics(const kvik_model* model, char** json, kvik_error* error);
 KVIK_API uint32_t kvik_model_context(const kvik_model* model);    /* tokens */
 KVIK_API uint32_t kvik_model_vocabulary(const kvik_model* model); /* tokens */

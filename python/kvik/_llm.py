@@ -132,7 +132,7 @@ class LLM:
 
     @property
     def statistics(self) -> Dict[str, Any]:
-        """Counters of the engine and its KV cache: computed_prompt_tokens, cached_prompt_tokens, pages, …"""
+        """Counters of the engine and its KV cache: computed_prompt_tokens, cached_prompt_tokens, pages, …, after the last step that has ended."""
         return dict(json.loads(self._model.statistics()))
 
     @property

@@ -12,7 +12,7 @@ import rules
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TREE = rules.Tree(ROOT)
 CLANG = shutil.which("clang++-19")
-ANALYSIS = ("-std=c++23", "-fsyntax-only", "-Wthread-safety", "-Wthread-safety-beta", "-Werror", f"-I{ROOT}/src")
+ANALYSIS = ("-std=c++23", "-fsyntax-only", "-Wthread-safety", "-Wthread-safety-beta", "-Werror", f"-I{ROOT}/src", f"-I{ROOT}/include")
 
 COUNTER = """
 #include "base/mutex.h"
