@@ -176,12 +176,12 @@ TEST(CompletionJson, lists_have_limits) {
 }
 
 TEST(CompletionJson, logit_bias_maps_tokens_to_numbers_up_to_100) {
-  for (const char* bias :
-       {R"({"a":1})", R"({"":1})", R"({"-1":1})", R"({"1 ":1})", R"({"4294967296":1})",
-        R"({"99999999999999999999":1})", R"([])", R"({"1":"a"})", R"({"1":101})", R"({"1":-100.5})",
-        R"({"1":1e999})", R"({"1":null})", R"({"1":true})", R"([1])", R"([[1,2,3]])", R"([["",1]])",
-        R"([[-1,1]])"})
+  for (const char* bias : {R"({"a":1})", R"({"":1})", R"({"-1":1})", R"({"1 ":1})",
+                           R"({"4294967296":1})", R"({"99999999999999999999":1})", R"({"1":"a"})",
+                           R"({"1":101})", R"({"1":-100.5})", R"({"1":1e999})", R"({"1":null})",
+                           R"({"1":true})", R"([1])", R"([[1,2,3]])", R"([["",1]])", R"([[-1,1]])"})
     EXPECT_EQ(refused_fields(std::string(R"("logit_bias":)") + bias), "logit_bias") << bias;
+  EXPECT_EQ(refused_fields(R"("logit_bias":[])"), "accepted");
 }
 
 TEST(CompletionJson, logit_bias_takes_ids_as_an_object_and_texts_too_as_pairs) {
