@@ -45,8 +45,8 @@ class Bfcl(unittest.TestCase):
         self.check("parallel", "required", 0.85)
 
     def test_required_parallel_calls_are_wanted_ones_and_none_comes_twice(self):
-        """How many are wanted ones is the model's affair: 14 of 20 with int8 and bf16 pages, 13 with f32 pages, 11 in free answers. In the others it
-        joins the values of two calls ("Taylor Swift, Maroon 5") or invents one."""
+        """The model makes 14 of 20 wanted calls with int8 and bf16 pages, 13 with f32 pages, and 11 in free answers. In the others it joins the values of
+        two calls ("Taylor Swift, Maroon 5") or invents one."""
         self.check("parallel", "required", 0.65, "n_wanted")
 
     def test_required_calls_end_where_the_model_ends(self):

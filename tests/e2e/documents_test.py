@@ -85,6 +85,7 @@ NEEDS = [("docs/guides/several_machines.md", "redis-server", "redis-server"), ("
 EXAMPLES_COVERED = [
     ("kvik pull ", "tests/e2e/pull_test.py"), ("kvik cp ", "tests/e2e/pull_test.py"), ("kvik rm ", "tests/e2e/pull_test.py"),
     ("kvik run qwen", "tests/e2e/pull_test.py"), ("kvik plan -hf ", "tests/e2e/pull_test.py"),
+    ("kvik cache export model.gguf work.kvp --session ", "tests/e2e/prefix_file_test.py"),
 ]
 # Beginnings of examples for which a server runs.
 SERVED = ("kvik launch ", "kvik ps")

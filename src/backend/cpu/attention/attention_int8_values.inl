@@ -57,7 +57,7 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
   }
 }
 
-// What a tile of weights and V has besides its rows and dimensions.
+// Inputs of all tiles of a chunk.
 struct ValueTask {
   const uint8_t* levels;  // of the weights
   const ValuePages (&lists)[2];
