@@ -230,8 +230,8 @@ KVIK_API kvik_code kvik_session_save(const kvik_session* session, const char* pa
 KVIK_API kvik_code kvik_session_load(kvik_model* model, const char* path, uint32_t keep_s,
                                      kvik_session** session, kvik_error* error);
 
-/* Computes the session and writes its pages to a file, as `kvik cache export` does. The last,
- * partly filled page is left out. The model needs the option "disk". Blocks. */
+/* Computes the session and writes its pages to a file, as `kvik cache export` does. The model needs
+ * the option "disk". Blocks. */
 KVIK_API kvik_code kvik_session_export(kvik_session* session, const char* path, kvik_error* error);
 /* Stores the pages of such a file in the folder of the model's option "disk", where all prompts
  * that begin alike find them. n_tokens, if it is not NULL, receives their number of tokens. The

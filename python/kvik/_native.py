@@ -5,6 +5,7 @@ ctypes releases Python's global lock during each call.
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Iterable, List, Optional, Sequence
@@ -80,12 +81,31 @@ def _call(name: str, *arguments: Any) -> None:
         raise error_of(code, error.message.decode("utf-8", "replace"))
 
 
+def _whole(name: str, value: Any, bits: int) -> int:
+    """Checks an integer, which ctypes would cut to its lowest bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise error_of(1, f"{name} is {value!r}, expected an integer") from None
+    if not 0 <= number < 1 << bits:
+        raise error_of(1, f"{name} is {number}, expected 0 to {(1 << bits) - 1}")
+    return number
+
+
 def _array(tokens: Iterable[int]) -> Any:
-    values = list(tokens)
-    for value in values:
-        if not 0 <= int(value) < 1 << 32:
-            raise error_of(1, f"token {value} is not in the vocabulary, expected 0 to 4294967295")
-    return (c_uint32 * len(values))(*map(int, values))
+    values = [_whole("a token", value, 32) for value in tokens]
+    return (c_uint32 * len(values))(*values)
+
+
+def _path(path: str) -> bytes:
+    return _c_text("a path", os.fsencode(path))
+
+
+def _c_text(name: str, text: bytes) -> bytes:
+    """Checks a text, which C would end at its first NUL byte."""
+    if b"\0" in text:
+        raise error_of(1, f"{name} has a NUL byte: {text!r}")
+    return text
 
 
 def _taken_text(pointer: c_void_p, n_bytes: Optional[int] = None) -> bytes:
@@ -111,20 +131,23 @@ def set_log(least: int, receive: Optional[Callable[[int, str], None]]) -> None:
 
 
 class Handle:
-    """A pointer of the library, released once: by close() or with the object."""
+    """A pointer of the library, released once: by close() or with the object. The library's threads do not exist in a forked process, which
+    therefore leaves the pointer alone."""
 
     def __init__(self, pointer: Optional[int], release: str, what: str) -> None:
-        self._pointer, self._release, self._what = pointer, getattr(_library, release), what
+        self._pointer, self._release, self._what, self._process = pointer, getattr(_library, release), what, os.getpid()
 
     @property
     def pointer(self) -> int:
         if self._pointer is None:
-            raise ValueError(f"the {self._what} is closed")
+            raise error_of(1, f"the {self._what} is closed")
+        if self._process != os.getpid():
+            raise error_of(7, f"the {self._what} belongs to the process {self._process}, from which this one was forked")
         return self._pointer
 
     def close(self) -> None:
         pointer, self._pointer = self._pointer, None
-        if pointer is not None:
+        if pointer is not None and self._process == os.getpid():
             self._release(pointer)
 
     def __del__(self) -> None:
@@ -163,9 +186,7 @@ class SessionHandle(Handle):
         _call("kvik_session_append", self.pointer, _array(tokens), len(tokens))
 
     def truncate(self, n_tokens: int) -> None:
-        if n_tokens < 0:
-            raise error_of(1, f"n_tokens is {n_tokens}, expected at least 0")
-        _call("kvik_session_truncate", self.pointer, n_tokens)
+        _call("kvik_session_truncate", self.pointer, _whole("n_tokens", n_tokens, 64))
 
     def tokens(self) -> List[int]:
         n_tokens = c_size_t()
@@ -186,10 +207,10 @@ class SessionHandle(Handle):
         return Request(request.value)
 
     def save(self, path: str) -> None:
-        _call("kvik_session_save", self.pointer, os.fsencode(path))
+        _call("kvik_session_save", self.pointer, _path(path))
 
     def export(self, path: str) -> None:
-        _call("kvik_session_export", self.pointer, os.fsencode(path))
+        _call("kvik_session_export", self.pointer, _path(path))
 
 
 class Model(Handle):
@@ -197,7 +218,7 @@ class Model(Handle):
         super().__init__(None, "kvik_model_close", "model")
         model = c_void_p()
         callback = _Progress(lambda done, whole, _: progress(done, whole)) if progress else _Progress()
-        _call("kvik_model_open", os.fsencode(path), options.encode(), callback, None, byref(model))
+        _call("kvik_model_open", _path(path), options.encode(), callback, None, byref(model))
         self._pointer = model.value
 
     def info(self) -> str:
@@ -244,20 +265,20 @@ class Model(Handle):
 
     def request(self, method: str, path: str, body: str) -> Request:
         data, request = body.encode(), c_void_p()
-        _call("kvik_request_start", self.pointer, method.encode(), path.encode(), data, len(data), byref(request))
+        _call("kvik_request_start", self.pointer, _c_text("method", method.encode()), _c_text("path", path.encode()), data, len(data), byref(request))
         return Request(request.value)
 
     def session(self, keep_s: int) -> SessionHandle:
         session = c_void_p()
-        _call("kvik_session_create", self.pointer, keep_s, byref(session))
+        _call("kvik_session_create", self.pointer, _whole("keep_s", keep_s, 32), byref(session))
         return SessionHandle(session.value)
 
     def load_session(self, path: str, keep_s: int) -> SessionHandle:
         session = c_void_p()
-        _call("kvik_session_load", self.pointer, os.fsencode(path), keep_s, byref(session))
+        _call("kvik_session_load", self.pointer, _path(path), _whole("keep_s", keep_s, 32), byref(session))
         return SessionHandle(session.value)
 
     def import_pages(self, path: str) -> int:
         n_tokens = c_size_t()
-        _call("kvik_model_import", self.pointer, os.fsencode(path), byref(n_tokens))
+        _call("kvik_model_import", self.pointer, _path(path), byref(n_tokens))
         return n_tokens.value

@@ -184,8 +184,9 @@ Result<std::vector<float>> LibraryModel::embed(EmbeddingRequest request) const {
   const auto sink = std::make_shared<WaitingEmbeddingSink>();
   TRY_ASSIGN(const auto running, service().embed(std::move(request), sink));
   auto embedding = sink->wait();
-  if (embedding) return std::move(*embedding);
-  return fail(ErrorCode::kIo, "the embedding could not be computed");
+  if (!embedding) return fail(ErrorCode::kIo, "the embedding could not be computed");
+  if (!are_finite(*embedding)) return fail(ErrorCode::kIo, std::string(kNotFinite));
+  return std::move(*embedding);
 }
 
 Result<DiskTier*> LibraryModel::disk() const {

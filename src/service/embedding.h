@@ -1,8 +1,12 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/request/request.h"
@@ -35,6 +39,13 @@ struct EmbeddingRequest {
   std::optional<uint32_t> n_dims;
   std::optional<std::string> model;
 };
+
+// What a result with NaN or infinity is answered with: weights can be damaged, or overflow.
+inline constexpr std::string_view kNotFinite =
+    "the model computed values that are not finite numbers";
+inline bool are_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
 
 // Receives the result of an EmbeddingRequest. Called once, on the engine thread; must not block.
 class EmbeddingSink {

@@ -226,6 +226,12 @@ class Decoders(folder_case.FolderCase):
             self.assertGreater(np.abs(embed(server, tokens) - embed(other, tokens)).max(), 1e-3)
             self.assertEqual(server.post("/v1/completions", {"prompt": [5, 6], "max_tokens": 2}).status, 200)
             self.assertEqual(server.post("/v1/rerank", {"query": "a", "documents": ["b"]}).status, 400)
+        for path in ("../1_Pooling", "/1_Pooling"):
+            with open(os.path.join(folder, "modules.json"), "w", encoding="utf-8") as f:
+                json.dump([{"type": "sentence_transformers.models.Pooling", "path": path}], f)
+            done = kvik.run("show", folder)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(b"leaves the model's folder", done.stderr)
 
 
 class Bits(EncoderCase):

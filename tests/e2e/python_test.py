@@ -63,9 +63,30 @@ class Models(unittest.TestCase):
             LLM.generate([5] * (LLM.context + 1))
         with self.assertRaisesRegex(kvik.NotFoundError, "no /v1/none"):
             LLM.request("/v1/none")
-        with self.assertRaisesRegex(kvik.InvalidArgumentError, "token -1"):
+        with self.assertRaisesRegex(kvik.InvalidArgumentError, "a token is -1"):
             LLM.detokenize([-1])
         self.assertTrue(issubclass(kvik.CorruptError, kvik.KvikError))
+
+    def test_values_that_c_would_cut_are_errors(self):
+        with LLM.session([1, 2, 3]) as session, tempfile.TemporaryDirectory() as folder:
+            for cut in (lambda: session.truncate(1 << 64), lambda: session.truncate(1.5), lambda: session.truncate(-1),
+                        lambda: LLM.session("a", keep_s=(1 << 32) + 5), lambda: LLM.detokenize([1.7]),
+                        lambda: session.save(os.path.join(folder, "a\0b")), lambda: LLM.request("/v1/models\0x"), lambda: kvik.LLM("demo\0junk")):
+                with self.assertRaises(kvik.InvalidArgumentError):
+                    cut()
+            self.assertEqual((session.tokens, os.listdir(folder)), ([1, 2, 3], []))
+
+    def test_a_forked_process_cannot_use_the_model(self):
+        child = os.fork()
+        if child == 0:
+            try:
+                LLM.generate("a", **FIXED)
+                os._exit(1)
+            except kvik.UnavailableError:
+                LLM._model.close()
+                os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertTrue(LLM.generate("a", **FIXED).text)
 
     def test_a_closed_model_is_an_error(self):
         llm = kvik.LLM("demo", threads=1, kv_bytes=16 << 20)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -146,6 +147,7 @@ class FakeService final : public ServiceApi {
   }
 
   // Returns the embedding (number of tokens / 4, 1 for the last token) at once.
+  static constexpr size_t kNanTokens = 999;  // a prompt of so many tokens has NaN in its embedding
   Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                             std::shared_ptr<EmbeddingSink> sink) override {
     const std::scoped_lock lock(mutex_);
@@ -153,9 +155,11 @@ class FakeService final : public ServiceApi {
     embedded_.push_back(request);
     Usage usage;
     usage.prompt_tokens = static_cast<uint32_t>(request.engine.prompt.size());
-    sink->on_embedding(std::vector<float>{static_cast<float>(request.engine.prompt.size()) / 4,
-                                          request.pooling == Pooling::kLast ? 1.0f : 0.0f},
-                       usage);
+    const bool is_nan = request.engine.prompt.size() == kNanTokens;
+    sink->on_embedding(
+        std::vector<float>{is_nan ? NAN : static_cast<float>(usage.prompt_tokens) / 4,
+                           request.pooling == Pooling::kLast ? 1.0f : 0.0f},
+        usage);
     return std::make_unique<Nothing>();
   }
   // Has a token for each byte, and one before the first text.

@@ -142,6 +142,13 @@ TEST_F(ServerEmbeddings, a_rejected_prompt_names_input_as_the_field) {
   EXPECT_EQ(expect_error(client().post(kPath, R"({"input":"a"})"), 400), "input");
 }
 
+TEST_F(ServerEmbeddings, values_that_are_not_finite_are_an_error) {
+  const std::string text(FakeService::kNanTokens - 1, 'x');
+  const RawResponse response = client().post(kPath, R"({"input":[")" + text + R"(","a"]})");
+  expect_error(response, 500);
+  EXPECT_NE(response.body.find("not finite numbers"), std::string::npos) << response.body;
+}
+
 TEST_F(ServerEmbeddings, a_full_queue_is_429) {
   service.refuse({ErrorCode::kExhausted, "full"});
   const RawResponse response = client().post(kPath, R"({"input":"a"})");

@@ -176,6 +176,10 @@ Result<void> add_pooling(const std::string& folder, const std::string& architect
                               quoted(type)));
     }
     TRY_ASSIGN(const std::string path, module.required_text("path"));
+    if (path.starts_with('/') || path.contains("..")) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("modules.json: path {} leaves the model's folder", quoted(path)));
+    }
     TRY_ASSIGN(const uint64_t pooling, read_mode(folder, path));
     metadata.insert(key, pooling);
   }

@@ -113,6 +113,8 @@ HttpResponse EmbeddingsReply::response() {
   for (const EmbeddingsMailbox::Result& result : *results) {
     if (!result.embedding)
       return error_response(Error{ErrorCode::kUnavailable, "this request was cut off"});
+    if (!are_finite(*result.embedding))
+      return error_response(Error{ErrorCode::kIo, std::string(kNotFinite)});
     usage_.prompt_tokens += result.usage.prompt_tokens;
     usage_.queue_time = std::max(usage_.queue_time, result.usage.queue_time);
   }

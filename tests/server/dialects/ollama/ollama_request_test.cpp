@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "server/fake_service.h"
 #include "server/parsed_body.h"
 
@@ -255,16 +259,17 @@ TEST_F(OllamaRequest, a_message_that_is_wrong_is_named) {
 
 TEST_F(OllamaRequest, texts_to_embed_are_cut_to_the_context) {
   const std::string text(300, 'x');
+  using Sizes = std::vector<std::pair<size_t, std::optional<uint32_t>>>;  // and truncate_to
   const auto sizes = [&](const std::string& fields) {
     const auto parsed = parse_embed_call(service, ParsedBody("{" + fields + "}"), "input");
-    std::vector<size_t> out;
+    Sizes out;
     if (!parsed) return out;
     for (const EmbeddingRequest& request : parsed->call.requests)
-      out.push_back(request.engine.prompt.size());
+      out.emplace_back(request.engine.prompt.size(), request.truncate_to);
     return out;
   };
-  EXPECT_EQ(sizes(R"("input":["ab",")" + text + "\"]"), (std::vector<size_t>{3, 256}));
-  EXPECT_EQ(sizes(R"("truncate":false,"input":")" + text + "\""), std::vector<size_t>{301});
+  EXPECT_EQ(sizes(R"("input":["ab",")" + text + "\"]"), (Sizes{{3, 0}, {301, 0}}));
+  EXPECT_EQ(sizes(R"("truncate":false,"input":")" + text + "\""), (Sizes{{301, std::nullopt}}));
   EXPECT_TRUE(sizes(R"("input":"")").empty());
   EXPECT_TRUE(sizes(R"("input":[])").empty());
 }
