@@ -40,7 +40,7 @@ struct EmbeddingRequest {
   std::optional<std::string> model;
 };
 
-// What a result with NaN or infinity is answered with: weights can be damaged, or overflow.
+// The message for results with NaN or infinity, which damaged weights or an overflow cause.
 inline constexpr std::string_view kNotFinite =
     "the model computed values that are not finite numbers";
 inline bool are_finite(std::span<const float> values) {
