@@ -7,8 +7,8 @@
  * used by one thread at a time, except for kvik_request_cancel(). Callbacks must not throw.
  *
  * Lifetimes. A request or a session keeps its model: handles may be released in any order. Texts
- * and arrays that a function returns through `char **` or `kvik_token **` belong to the caller, who
- * releases them with kvik_free().
+ * and arrays that a function returns through `char **` or `kvik_token **` belong to the caller and
+ * are released with kvik_free().
  *
  * Output. The library writes neither to stdout nor to stderr, and installs no signal handler.
  * Messages go to kvik_set_log().
@@ -235,7 +235,7 @@ KVIK_API kvik_code kvik_session_load(kvik_model* model, const char* path, uint32
 KVIK_API kvik_code kvik_session_export(kvik_session* session, const char* path, kvik_error* error);
 /* Stores the pages of such a file in the folder of the model's option "disk", where all prompts
  * that begin alike find them. n_tokens, if it is not NULL, receives their number of tokens. The
- * file is not authenticated: whoever wrote it decides what these prompts compute. Errors:
+ * file is not authenticated: its content decides what these prompts compute. Errors:
  * KVIK_INVALID_ARGUMENT for pages of another model, KV type or build. */
 KVIK_API kvik_code kvik_model_import(kvik_model* model, const char* path, size_t* n_tokens,
                                      kvik_error* error);

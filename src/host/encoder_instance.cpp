@@ -16,7 +16,7 @@ EncoderOptions encoder_options(const EngineOptions& options) {
 Result<std::unique_ptr<EncoderInstance>> EncoderInstance::create(LoadedModel loaded,
                                                                  const EngineOptions& options,
                                                                  const ServingOptions& serving) {
-  if (loaded.adapter || !serving.adapters.named.empty()) {
+  if (!serving.adapters.named.empty()) {
     return fail(ErrorCode::kUnsupported,
                 "adapters are for models that generate text; this one is an encoder");
   }

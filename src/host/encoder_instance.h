@@ -13,7 +13,7 @@ namespace kvik {
 class EncoderInstance final : public ModelInstance {
  public:
   // Uses the limits of batches, queue and context of `options`. Errors: those of
-  // EncoderThread::start(); kUnsupported for an adapter, which encoders do not have.
+  // EncoderThread::start(); kUnsupported for named adapters; load_model() has refused any other.
   static Result<std::unique_ptr<EncoderInstance>> create(LoadedModel loaded,
                                                          const EngineOptions& options,
                                                          const ServingOptions& serving);

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "catalogue/kv_source.h"
-#include "engine/encode/encoder_thread.h"
 #include "engine/kv_budget.h"
 #include "engine/speculate/cached_ngram_index.h"
 #include "engine/speculate/suffix_index.h"
 #include "engine/work_limits.h"
 #include "format/source_config.h"
 #include "format/weight_mix.h"
+#include "host/encoder_instance.h"
 #include "model/encode/encoder.h"
 #include "model/layer_groups.h"
 #include "service/request_bounds.h"
@@ -109,11 +109,9 @@ Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backen
 
 // An encoder has no KV cache. Its results are larger than the requests of short texts.
 MemoryPlan Footprint::encoder_plan(const EngineOptions& options) const {
-  const Encoder::Limits limits{
-      .n_rows = EncoderThread::n_rows(
-          {.n_ctx_max = options.n_ctx_max, .max_step_tokens = options.max_step_tokens},
-          config_.n_ctx_train),
-      .n_texts = options.max_running};
+  const EncoderOptions encoder = encoder_options(options);
+  const Encoder::Limits limits{.n_rows = EncoderThread::n_rows(encoder, config_.n_ctx_train),
+                               .n_texts = encoder.max_running};
   const WorkLimits work = Encoder::work_limits(config_, weights_.kinds, limits);
   return {.weights_bytes = weights_.n_bytes,
           .kv_bytes = 0,

@@ -237,6 +237,7 @@ kvik_code kvik_logits(kvik_model* model, const kvik_token* tokens, size_t n_toke
   if (!tokens) return missing(error, "tokens");
   if (!logits) return missing(error, "logits");
   return guarded(error, [&]() -> Result<void> {
+    TRY(model->model->check_room(0, n_tokens));
     TRY(check_size(n_floats, kvik_model_vocabulary(model)));
     return compute(*model->model, std::span(tokens, n_tokens), Request::Logits::kLast,
                    std::make_shared<LastLogits>(std::span(logits, n_floats)));
@@ -249,6 +250,7 @@ kvik_code kvik_all_logits(kvik_model* model, const kvik_token* tokens, size_t n_
   if (!tokens) return missing(error, "tokens");
   if (!logits) return missing(error, "logits");
   return guarded(error, [&]() -> Result<void> {
+    TRY(model->model->check_room(0, n_tokens));
     TRY(check_size(n_floats, n_tokens * kvik_model_vocabulary(model)));
     return compute(*model->model, std::span(tokens, n_tokens), Request::Logits::kAll,
                    std::make_shared<AllLogits>(std::span(logits, n_floats)));
@@ -261,6 +263,7 @@ kvik_code kvik_score(kvik_model* model, const kvik_token* tokens, size_t n_token
   if (!tokens) return missing(error, "tokens");
   if (!logprobs) return missing(error, "logprobs");
   return guarded(error, [&]() -> Result<void> {
+    TRY(model->model->check_room(0, n_tokens));
     TRY(check_size(n_floats, n_tokens));
     const std::span ids(tokens, n_tokens);
     return compute(*model->model, ids, Request::Logits::kAll,
@@ -274,7 +277,13 @@ kvik_code kvik_embed(kvik_model* model, const kvik_token* tokens, size_t n_token
   if (!tokens) return missing(error, "tokens");
   if (!embedding) return missing(error, "embedding");
   return guarded(error, [&]() -> Result<void> {
+    TRY(model->model->check_room(0, n_tokens));
     TRY(check_size(n_floats, kvik_model_dimension(model)));
+    if (pooling != KVIK_POOLING_MEAN && pooling != KVIK_POOLING_LAST) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("pooling is {}, expected KVIK_POOLING_MEAN or KVIK_POOLING_LAST",
+                              static_cast<int>(pooling)));
+    }
     EmbeddingRequest request;
     request.engine.prompt.assign(tokens, tokens + n_tokens);
     using enum EmbeddingRequest::Pooling;

@@ -173,6 +173,15 @@ Result<std::shared_ptr<LibraryModel>> LibraryModel::open(const std::string& path
   return model;
 }
 
+Result<void> LibraryModel::check_room(size_t n_tokens, size_t n_more) const {
+  const size_t n_ctx = card().n_ctx_max;
+  if (n_tokens <= n_ctx && n_more <= n_ctx - n_tokens) return {};
+  return fail(ErrorCode::kContextLength,
+              n_tokens == 0 ? fmt::format("{} tokens do not fit the context of {}", n_more, n_ctx)
+                            : fmt::format("{} and {} tokens do not fit the context of {}", n_tokens,
+                                          n_more, n_ctx));
+}
+
 Result<Usage> LibraryModel::compute(Request request, const std::shared_ptr<EventSink>& sink) const {
   if (!request.adapter) request.adapter = adapter_;
   const auto waiting = std::make_shared<WaitingSink>(sink);

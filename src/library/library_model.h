@@ -63,6 +63,9 @@ class LibraryModel {
   const ModelCard& card() const { return service().card(); }
   const LocalServer& server() const { return *server_; }
 
+  // Returns kContextLength if n_more tokens after n_tokens do not fit the context.
+  Result<void> check_room(size_t n_tokens, size_t n_more) const;
+
   // Runs a request of the engine, with the model's default adapter, and returns when it has
   // finished. Errors: those of EngineThread::submit(); kIo if the logits are not finite.
   Result<Usage> compute(Request request, const std::shared_ptr<EventSink>& sink = nullptr) const;

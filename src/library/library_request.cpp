@@ -101,18 +101,15 @@ void LibraryRequest::cancel() {
   if (wake_) wake_();
 }
 
-bool LibraryRequest::is_cancelled() {
-  const MutexLock lock(mutex_);
-  return is_cancelled_;
-}
-
 Result<LibraryRequest::Event> LibraryRequest::next(std::optional<TimePoint> end) {
   for (;;) {
+    bool is_cancelled = false;
     {
       const MutexLock lock(mutex_);
-      if (!is_cancelled_) has_news_ = false;  // results that arrive from here on set it again
+      has_news_ = false;  // results that arrive from here on set it again
+      is_cancelled = is_cancelled_;
     }
-    if (is_cancelled()) {
+    if (is_cancelled) {
       reply_.reset();
       response_.reset();
       return Event::kEnd;

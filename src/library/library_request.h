@@ -48,7 +48,6 @@ class LibraryRequest {
   Result<Event> finish(HttpResponse response);
   Result<Event> deliver(std::string text);
   void signal();
-  bool is_cancelled();
 
   const std::shared_ptr<LibraryModel> model_;
   const HttpRequest request_;

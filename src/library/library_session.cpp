@@ -17,6 +17,7 @@
 #include "library/logits_sinks.h"
 #include "server/dialects/json_fields.h"
 #include "server/dialects/request_body.h"
+#include "service/check_request.h"
 #include "service/request_bounds.h"
 
 namespace kvik {
@@ -27,14 +28,6 @@ namespace json = boost::json;
 constexpr std::string_view kFormat = "kvik session 1";
 // Fields of /v1/completions that would make the answer more or less than what follows the session.
 constexpr std::string_view kForbidden[] = {"prompt", "n", "best_of", "echo", "suffix"};
-
-Result<void> check_tokens(std::span<const TokenId> tokens, const ModelCard& card) {
-  const auto wrong = std::ranges::find_if(tokens, [&](TokenId id) { return id >= card.n_vocab; });
-  if (wrong == tokens.end()) return {};
-  return fail(
-      ErrorCode::kInvalidArgument,
-      fmt::format("token {} is not in the vocabulary, expected 0 to {}", *wrong, card.n_vocab - 1));
-}
 
 Result<std::string> read_text(const std::string& path, uint64_t max_bytes) {
   TRY_ASSIGN(const InputFile file, InputFile::open(path));
@@ -98,12 +91,8 @@ LibrarySession::Tokens& LibrarySession::own_tokens() {
 }
 
 Result<void> LibrarySession::append(std::span<const TokenId> tokens) {
-  TRY(check_tokens(tokens, model_->card()));
-  const size_t n_tokens = tokens_->size() + tokens.size();
-  if (n_tokens > model_->card().n_ctx_max) {
-    return fail(ErrorCode::kContextLength, fmt::format("{} tokens do not fit the context of {}",
-                                                       n_tokens, model_->card().n_ctx_max));
-  }
+  TRY(model_->check_room(tokens_->size(), tokens.size()));
+  TRY(check_tokens(tokens, model_->card().n_vocab));
   Tokens& own = own_tokens();
   own.insert(own.end(), tokens.begin(), tokens.end());
   return {};
@@ -111,9 +100,9 @@ Result<void> LibrarySession::append(std::span<const TokenId> tokens) {
 
 Result<void> LibrarySession::truncate(size_t n_tokens) {
   if (n_tokens > tokens_->size()) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the session has {} tokens, expected at least {} to keep",
-                            tokens_->size(), n_tokens));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("n_tokens is {}, but the session has {} tokens", n_tokens, tokens_->size()));
   }
   if (n_tokens < tokens_->size()) own_tokens().resize(n_tokens);
   return {};

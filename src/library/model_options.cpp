@@ -94,6 +94,8 @@ Result<void> read_chat_template(const JsonFields& fields, LibraryOptions& option
 Result<void> read_disk(const JsonFields& fields, LibraryOptions& options) {
   TRY_ASSIGN(const auto folder, fields.text("disk"));
   TRY_ASSIGN(const auto max_bytes, fields.count<uint64_t>("disk_bytes"));
+  if (!folder && max_bytes)
+    return refuse("disk_bytes", "disk_bytes needs the option disk, a folder");
   if (!folder) return {};
   options.disk = DiskTierOptions{.folder = *folder};
   if (max_bytes) options.disk->max_bytes = *max_bytes;

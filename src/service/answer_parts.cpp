@@ -13,10 +13,9 @@ namespace {
 constexpr size_t kMaxHeader = 320;
 // A shorter beginning of a mark at the end of an answer that was cut off is treated as text.
 constexpr size_t kMinCutMark = 4;
-constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kChannel = "<|channel|>";
 constexpr std::string_view kRecipient = "to=";
-constexpr std::array<std::string_view, 5> kMessageEnds = {"<|end|>", "<|start|>", "<|channel|>",
+constexpr std::array<std::string_view, 5> kMessageEnds = {kMessageEnd, kMessageStart, kChannel,
                                                           "<|call|>", "<|return|>"};
 
 const ToolSchemas kNoTools;
@@ -364,7 +363,7 @@ void AnswerSplitter::leave_calls(std::string_view text, std::string_view again) 
 // "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
 void AnswerSplitter::take_header(char byte) {
   held_ += byte;
-  if (held_.ends_with(kMessage)) return begin_message();
+  if (held_.ends_with(kMessageBody)) return begin_message();
   if (held_.size() <= kMaxHeader) return;
   state_ = State::kText;  // too long for a header
   const std::string held = taken(held_);

@@ -11,8 +11,10 @@
 
 namespace kvik {
 
-// Harmony: the headers of reasoning and of the final message, which holds the answer itself, the
-// end of a message, and the beginning of the next one.
+// Harmony: the beginning of a message, of its body, and of another one of the assistant; its end;
+// the headers of reasoning and of the final message, which holds the answer itself.
+inline constexpr std::string_view kMessageStart = "<|start|>";
+inline constexpr std::string_view kMessageBody = "<|message|>";
 inline constexpr std::string_view kReasoningHeader = "<|channel|>analysis<|message|>";
 inline constexpr std::string_view kFinalHeader = "<|channel|>final<|message|>";
 inline constexpr std::string_view kMessageEnd = "<|end|>";

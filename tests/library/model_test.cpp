@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -108,6 +109,24 @@ TEST(LibraryModel, token_outside_the_vocabulary_is_an_error) {
   kvik_error error{};
   EXPECT_EQ(kvik_detokenize(demo(), &wrong, 1, &text, nullptr, &error), KVIK_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr(std::to_string(wrong)));
+}
+
+// The caller's array is not read, and no size wraps around.
+TEST(LibraryModel, more_tokens_than_the_context_are_an_error) {
+  const kvik_token token = 1;
+  float number = 0;
+  kvik_error error{};
+  for (const size_t n : {size_t{kvik_model_context(demo())} + 1, size_t{1} << 53, SIZE_MAX}) {
+    EXPECT_EQ(kvik_logits(demo(), &token, n, &number, 1, &error), KVIK_CONTEXT_LENGTH);
+    EXPECT_EQ(kvik_all_logits(demo(), &token, n, &number, 0, &error), KVIK_CONTEXT_LENGTH);
+    EXPECT_EQ(kvik_score(demo(), &token, n, &number, n, &error), KVIK_CONTEXT_LENGTH);
+    EXPECT_EQ(kvik_embed(demo(), &token, n, KVIK_POOLING_MEAN, &number, 1, &error),
+              KVIK_CONTEXT_LENGTH);
+    const Session session = session_of({1, 2});
+    EXPECT_EQ(kvik_session_append(session.get(), &token, n, &error), KVIK_CONTEXT_LENGTH);
+    EXPECT_THAT(error.message, HasSubstr(std::to_string(n)));
+    EXPECT_EQ(tokens_of(session.get()), (Tokens{1, 2}));
+  }
 }
 
 TEST(LibraryModel, last_logits_are_the_last_row_of_all_logits) {

@@ -86,11 +86,7 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     for name in args.names or VARIANTS:
-        made = values(name)
-        with open(os.path.join(OUT, name + ".json"), "w", encoding="utf-8") as f:
-            json.dump(made, f, indent=None, separators=(",", ":"))
-            f.write("\n")
-        print(f"{name}: {len(made['tensors'])} tensors, f32 is {made['float32_difference']} from f64", flush=True)
+        transformers_values.write_values(OUT, name, values(name))
 
 
 if __name__ == "__main__":

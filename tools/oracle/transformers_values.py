@@ -79,6 +79,13 @@ def values(name):
             "float32_difference": float(f"{noise:.2g}"), "logits": base64.b64encode(exact.astype("<f4").tobytes()).decode()}
 
 
+def write_values(folder, name, made):
+    with open(os.path.join(folder, name + ".json"), "w", encoding="utf-8") as f:
+        json.dump(made, f, indent=None, separators=(",", ":"))
+        f.write("\n")
+    print(f"{name}: {len(made['tensors'])} tensors, f32 is {made['float32_difference']} from f64", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="variants (default: all)")
@@ -94,10 +101,7 @@ def main():
             print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
             failed.append(name)
             continue
-        with open(os.path.join(OUT, name + ".json"), "w", encoding="utf-8") as f:
-            json.dump(made, f, indent=None, separators=(",", ":"))
-            f.write("\n")
-        print(f"{name}: {len(made['tensors'])} tensors, f32 is {made['float32_difference']} from f64", flush=True)
+        write_values(OUT, name, made)
     sys.exit(bool(failed))
 
 

@@ -2,26 +2,30 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 namespace kvik {
 
 void EncodeQueue::add(EncodeJob job) {
-  n_tokens_ += job.request.prompt.size();
-  ++n_jobs_;
-  auto found = tenants_.find(job.request.tenant);
-  if (found == tenants_.end()) {
-    // A tenant that comes back must not have saved up service.
-    uint64_t least = std::numeric_limits<uint64_t>::max();
-    for (const auto& [name, tenant] : tenants_) least = std::min(least, tenant.n_served);
-    found = tenants_.emplace(job.request.tenant, Tenant{}).first;
-    found->second.n_served = tenants_.size() == 1 ? 0 : least;
+  const size_t n_tokens = job.request.prompt.size();
+  // A tenant that comes back must not have saved up service.
+  uint64_t least = tenants_.empty() ? 0 : std::numeric_limits<uint64_t>::max();
+  for (const auto& [name, tenant] : tenants_) least = std::min(least, tenant.n_served);
+  if (const auto found = tenants_.find(job.request.tenant); found != tenants_.end()) {
+    std::deque<EncodeJob>& jobs = found->second.jobs;
+    const auto place =
+        std::ranges::upper_bound(jobs, job.request.priority, {},
+                                 [](const EncodeJob& other) { return other.request.priority; });
+    jobs.insert(place, std::move(job));
+  } else {
+    std::string name = job.request.tenant;
+    Tenant tenant{.jobs = {}, .n_served = least};
+    tenant.jobs.push_back(std::move(job));
+    tenants_.emplace(std::move(name), std::move(tenant));
   }
-  std::deque<EncodeJob>& jobs = found->second.jobs;
-  const auto place =
-      std::ranges::upper_bound(jobs, job.request.priority, {},
-                               [](const EncodeJob& other) { return other.request.priority; });
-  jobs.insert(place, std::move(job));
+  n_tokens_ += n_tokens;
+  ++n_jobs_;
 }
 
 EncodeQueue::Tenants::iterator EncodeQueue::next_tenant() {

@@ -29,6 +29,7 @@ struct EncodeJob {
 // thread.
 class EncodeQueue {
  public:
+  // Changes nothing if there is no memory (std::bad_alloc).
   void add(EncodeJob job);
   // Removes the request; std::nullopt if it does not wait.
   std::optional<EncodeJob> remove(RequestId id);

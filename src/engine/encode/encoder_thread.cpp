@@ -149,6 +149,18 @@ void EncoderThread::main() {
   }
 }
 
+// Without memory for the queue, this request alone fails.
+void EncoderThread::add(EncodeJob job) {
+  const std::shared_ptr<EventSink> sink = job.sink;
+  try {
+    queue_.add(std::move(job));
+  } catch (const std::bad_alloc&) {
+    static log::RareWarning warn;
+    warn("cannot queue a text: out of memory");
+    sink->on_no_memory();
+  }
+}
+
 // Waits for work and takes the messages. Returns false if the thread must stop.
 bool EncoderThread::take_messages() {
   std::vector<EncodeJob> taken;
@@ -166,7 +178,7 @@ bool EncoderThread::take_messages() {
     has_cancels_ = stopping_;
     stop = stopping_;
   }
-  for (EncodeJob& job : taken) queue_.add(std::move(job));
+  for (EncodeJob& job : taken) add(std::move(job));
   for (const RequestId id : cancels) {
     if (const auto job = queue_.remove(id)) finish(*job, FinishReason::kCancelled, clock_.now());
   }
@@ -201,7 +213,7 @@ void EncoderThread::step() {
   n_published_ = 0;
   try {
     const bool is_done = compute(batch);
-    if (is_done) record(batch, begin);
+    if (is_done) record(batch.size(), n_tokens, begin);
     publish(batch, begin, is_done);
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
@@ -261,18 +273,16 @@ void EncoderThread::finish(const EncodeJob& job, FinishReason reason, TimePoint 
   job.sink->on_finish(reason, usage);
 }
 
-void EncoderThread::record(const std::vector<EncodeJob>& batch, TimePoint begin) {
-  uint32_t n_tokens = 0;
-  for (const EncodeJob& job : batch) n_tokens += static_cast<uint32_t>(job.request.prompt.size());
+void EncoderThread::record(size_t n_texts, uint32_t n_tokens, TimePoint begin) {
   const double seconds = to_s(clock_.now() - begin);
   ++counters_.steps;
   counters_.prompt_tokens += n_tokens;
   counters_.last_step_ms = seconds * 1e3;
-  counters_.last_step = {.n_sequences = static_cast<uint32_t>(batch.size()),
+  counters_.last_step = {.n_sequences = static_cast<uint32_t>(n_texts),
                          .n_prefill_rows = n_tokens,
                          .ms = counters_.last_step_ms};
   counters_.histograms.step_s.record(seconds);
-  counters_.histograms.batch_sequences.record(static_cast<double>(batch.size()));
+  counters_.histograms.batch_sequences.record(static_cast<double>(n_texts));
   counters_.histograms.batch_rows.record(n_tokens);
   counters_.queue_wait_s = seconds * static_cast<double>(queue_.n_tokens()) / n_tokens;
   // Before the requests get their results, so that a client sees its own tokens counted.

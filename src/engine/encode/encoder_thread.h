@@ -41,7 +41,7 @@ class EncoderThread {
                                                       const Clock& clock);
   ~EncoderThread();  // cancels all requests
 
-  // Returns the rows and texts of the largest batch.
+  // Returns the rows of the largest batch.
   static uint32_t n_rows(const EncoderOptions& options, uint32_t n_ctx_train);
 
   // These are like those of EngineThread. Any thread.
@@ -59,12 +59,13 @@ class EncoderThread {
   Result<void> check(const Request& request) const;
   void main();
   bool take_messages();
+  void add(EncodeJob job);
   void step();
   bool compute(const std::vector<EncodeJob>& batch);
   bool are_cancelled(const std::vector<EncodeJob>& batch);
   void publish(const std::vector<EncodeJob>& batch, TimePoint begin, bool is_done);
   void finish(const EncodeJob& job, FinishReason reason, TimePoint begin);
-  void record(const std::vector<EncodeJob>& batch, TimePoint begin);
+  void record(size_t n_texts, uint32_t n_tokens, TimePoint begin);
 
   const std::unique_ptr<Model> model_;
   const Clock& clock_;

@@ -40,11 +40,9 @@ Result<CacheClient> CacheClientFlags::resolve() const {
                 fmt::format("--share {} needs --client and --api-key-file", share));
   }
   TRY_ASSIGN(std::vector<ApiKey> keys, read_api_keys(api_key_file));
-  const SharingMark own = mark_of_tenant([&] {
-    const TenantMarks marks = tenant_marks(keys);
-    const auto found = marks.find(client);
-    return found == marks.end() ? 0 : found->second;
-  }());
+  const TenantMarks marks = tenant_marks(keys);
+  const auto mark = marks.find(client);
+  const SharingMark own = mark_of_tenant(mark == marks.end() ? 0 : mark->second);
   if (share == "key") isolate_tenants(keys);
   const auto key = std::ranges::find(keys, client, &ApiKey::name);
   if (key == keys.end()) {

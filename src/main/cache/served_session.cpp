@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
 #include <chrono>
 #include <limits>
-#include <optional>
 #include <string_view>
-#include <system_error>
 
+#include "base/json/json_object.h"
 #include "base/text/percent_encoding.h"
 
 namespace kvik {
@@ -21,37 +18,24 @@ namespace json = boost::json;
 constexpr std::string_view kUnescaped = "-._~";
 constexpr std::chrono::seconds kAnswerTime{30};
 
-std::optional<uint32_t> number(const json::value* value) {
-  if (!value || !value->is_int64()) return std::nullopt;
-  const int64_t n = value->get_int64();
-  if (n < 0 || n > std::numeric_limits<uint32_t>::max()) return std::nullopt;
-  return static_cast<uint32_t>(n);
-}
-
-std::string text(const json::value* value) {
-  return value && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
-std::optional<ServedSession> parse(std::string_view body) {
-  std::error_code failed;
-  const json::value parsed = json::parse(body, failed);
-  const json::object* const object = failed ? nullptr : parsed.if_object();
-  if (!object) return std::nullopt;
-  const auto n_prompt = number(object->if_contains("prompt_tokens"));
-  const auto kv_type = kv_type_from_name(text(object->if_contains("kv_type")));
-  const json::value* const tokens = object->if_contains("tokens");
-  if (!n_prompt || !kv_type || !tokens || !tokens->is_array()) return std::nullopt;
-  ServedSession session{.weights_digest = text(object->if_contains("weights_digest")),
-                        .kv_type = *kv_type,
-                        .tokens = {},
-                        .prompt_tokens = *n_prompt};
-  for (const json::value& each : tokens->get_array()) {
-    const auto id = number(&each);
-    if (!id) return std::nullopt;
-    session.tokens.push_back(*id);
+Result<ServedSession> parse(std::string_view body) {
+  constexpr std::string_view kRoute = "/kvik/sessions/ID";
+  TRY_ASSIGN(const json::value value, parse_json_file(body, kRoute));
+  TRY_ASSIGN(const JsonObject answer, JsonObject::of(value, std::string(kRoute)));
+  ServedSession session;
+  TRY_ASSIGN(session.weights_digest, answer.required_text("weights_digest"));
+  TRY_ASSIGN(const std::string name, answer.required_text("kv_type"));
+  const auto kv_type = kv_type_from_name(name);
+  if (!kv_type) return answer.unexpected_value("kv_type", kKvTypeNames);
+  session.kv_type = *kv_type;
+  TRY_ASSIGN(const auto ids, answer.numbers("tokens"));
+  for (const uint64_t id : ids) {
+    if (id > std::numeric_limits<TokenId>::max())
+      return answer.unexpected_value("tokens", "token ids");
+    session.tokens.push_back(static_cast<TokenId>(id));
   }
-  const bool is_whole = *n_prompt > 0 && *n_prompt <= session.tokens.size();
-  return is_whole ? std::optional(std::move(session)) : std::nullopt;
+  TRY_ASSIGN(session.prompt_tokens, answer.count("prompt_tokens", session.tokens.size()));
+  return session;
 }
 
 }  // namespace
@@ -69,10 +53,9 @@ Result<ServedSession> read_session(const HttpClient& client, const SessionQuery&
   TRY_ASSIGN(const HttpAnswer answer, client.get(path, kAnswerTime));
   if (answer.status != 200) return std::unexpected<Error>(error_of(answer));
   auto session = parse(answer.body);
-  if (session) return std::move(*session);
-  return fail(ErrorCode::kCorrupt,
-              fmt::format("{} is not a server that Kvik knows: its /kvik/sessions/ID has no tokens",
-                          client.url().text()));
+  if (session) return session;
+  return fail(ErrorCode::kCorrupt, fmt::format("{} is not a server that Kvik knows: {}",
+                                               client.url().text(), session.error().message));
 }
 
 }  // namespace kvik

@@ -161,8 +161,7 @@ void Encoder::embed() {
     backend_.add(x(), spare());
   }
   if (w.positions) {
-    position_rows_.assign(positions_.begin(), positions_.end());
-    backend_.embed(*w.positions, position_rows_, spare());
+    backend_.embed(*w.positions, positions_, spare());
     backend_.add(x(), spare());
   }
   normed(x(), w.embeddings_norm, x());

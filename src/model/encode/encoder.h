@@ -90,7 +90,6 @@ class Encoder {
   uint32_t n_rows_ = 0;
   std::vector<TokenId> tokens_, types_;
   std::vector<uint32_t> positions_;
-  std::vector<TokenId> position_rows_;
   std::vector<std::byte*> page_table_;  // pages of all texts, one text after the other
   std::vector<KvRun> runs_;
   std::vector<uint32_t> first_rows_;  // of texts that want scores

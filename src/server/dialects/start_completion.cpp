@@ -264,7 +264,8 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
   if (is_of_session) session = session_request(call, context.service);
   const bool collects_ids = session.kept.has_value();
   bool& returns_ids = call.requests.front().output.return_token_ids;
-  const bool hides_ids = collects_ids && !std::exchange(returns_ids, returns_ids || collects_ids);
+  const bool hides_ids = collects_ids && !returns_ids;
+  returns_ids = returns_ids || collects_ids;
   const auto& form = call.requests.front().form;
   std::string form_param =
       form ? with_dialect_param(dialect, {.code = {}, .message = {}, .param = form->param}).param

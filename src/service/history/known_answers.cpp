@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "base/blanks.h"
+#include "service/answer_syntax.h"
 
 namespace kvik {
 namespace {
@@ -161,24 +162,23 @@ AnswerPlaces places_before_ends(const TemplateBytes& written, size_t n_bytes,
   return places.size() == n_answers ? places : AnswerPlaces();
 }
 
-constexpr std::string_view kStart = "<|start|>", kAssistant = "assistant";
-
 AnswerPlaces places_of_channels(const jinja::Text& text, const TemplateBytes& written,
                                 size_t n_answers) {
-  static const std::vector<std::string> kEnds = {"<|end|>", "<|call|>", "<|return|>"};
+  static const std::vector<std::string> kEnds = {std::string(kMessageEnd), "<|call|>",
+                                                 "<|return|>"};
   const size_t n_bytes = text.size();
   AnswerPlaces places;
   bool is_in_answer = false;
-  for (size_t at = written.find(kStart, 0, n_bytes); at != std::string_view::npos;) {
-    const size_t next = std::min(written.find(kStart, at + 1, n_bytes), n_bytes);
-    const size_t header_end = at + kStart.size();
-    const bool is_answers = text.view().substr(header_end).starts_with(kAssistant);
+  for (size_t at = written.find(kMessageStart, 0, n_bytes); at != std::string_view::npos;) {
+    const size_t next = std::min(written.find(kMessageStart, at + 1, n_bytes), n_bytes);
+    const bool is_answers = text.view().substr(at).starts_with(kNextMessage);
+    const size_t begin = at + kNextMessage.size();  // of an answer
     if (is_answers && !is_in_answer) {
       if (!places.empty() && places.back()) places.back()->limit = at;
-      places.emplace_back(AnswerPlace{header_end + kAssistant.size(), 0, n_bytes});
+      places.emplace_back(AnswerPlace{begin, 0, n_bytes});
     }
     if (is_answers) {
-      const size_t end = find_any(written, kEnds, header_end, next);
+      const size_t end = find_any(written, kEnds, begin, next);
       places.back()->end = end == std::string_view::npos ? n_bytes : end;
     }
     is_in_answer = is_answers;
@@ -193,15 +193,15 @@ AnswerPlaces places_of_channels(const jinja::Text& text, const TemplateBytes& wr
 // the reasoning on the channel analysis, the content on others, and calls if it has some.
 bool is_rest_of_channels(std::string_view rest, const RememberedAnswer& answer,
                          const Message& message, bool has_calls) {
-  constexpr std::string_view kMessage = "<|message|>", kNext = "<|end|><|start|>assistant";
+  const std::string next = std::string(kMessageEnd) + std::string(kNextMessage);
   std::string reasoning, content;
   bool calls = false;
   while (true) {
-    const size_t begin = rest.find(kMessage);
+    const size_t begin = rest.find(kMessageBody);
     if (begin == rest.npos) return false;
     const std::string_view header = rest.substr(0, begin);
-    rest.remove_prefix(begin + kMessage.size());
-    const size_t end = rest.find(kNext);
+    rest.remove_prefix(begin + kMessageBody.size());
+    const size_t end = rest.find(next);
     const std::string_view body = rest.substr(0, end);
     const bool is_call = header.contains(" to=");
     calls = calls || is_call;
@@ -209,7 +209,7 @@ bool is_rest_of_channels(std::string_view rest, const RememberedAnswer& answer,
     if (is_reasoning && !reasoning.empty()) reasoning += '\n';
     if (!is_call) (is_reasoning ? reasoning : content) += body;
     if (end == rest.npos) break;
-    rest.remove_prefix(end + kNext.size());
+    rest.remove_prefix(end + next.size());
   }
   return calls == has_calls && trimmed(reasoning) == trimmed(answer.reasoning) &&
          trimmed(content) == trimmed(text_of(message));

@@ -4,18 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "support/temporary_folder.h"
 #include "tier/page_record.h"
-#include "tier/prefix_file/export_prefix.h"
-#include "tier/prefix_file/import_prefix.h"
-#include "tier/prefix_file/used_folder.h"
-#include "tier/stored_pages.h"
+#include "tier/prefix_file/prefix_file_fixture.h"
 
 // Tests that a prefix taken to another tier has the same pages there, and that no other file gives
 // any other page.
@@ -23,102 +18,6 @@ namespace kvik {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr size_t kPageBytes = 3000;
-constexpr size_t kTagBytes = 32;
-constexpr size_t kRecordBytes = 512 + kPageBytes;
-const CacheIdentity kIdentity{.model = std::string(64, 'a'),
-                              .kv_type = "int8",
-                              .layout_version = 2,
-                              .numerics = "build/glibc 2.36/"};
-const std::string kKey = "a secret of this test";
-
-std::unique_ptr<DiskTier> tier_in(const std::string& folder, uint64_t max_bytes = 64 << 20) {
-  auto tier = DiskTier::open({.folder = folder, .max_bytes = max_bytes});
-  CHECK(tier.has_value());
-  return std::move(*tier);
-}
-
-std::string read_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_bytes(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
-class PrefixFile : public ::testing::Test {
- protected:
-  // Returns the pages of a sequence in all groups.
-  std::vector<StoredPage> pages_of(uint32_t n_tokens, uint32_t n_groups = 1) const {
-    std::vector<StoredPage> all;
-    for (uint32_t group = 0; group < n_groups; ++group) {
-      for (StoredPage& page : chain_of_pages(root_, n_tokens, 1, kPageBytes)) {
-        page.page.group = group;
-        page.bytes = bytes_of_page(page.page, kPageBytes);
-        all.push_back(std::move(page));
-      }
-    }
-    return all;
-  }
-
-  // Returns the snapshot of the first n_tokens of a sequence with these pages.
-  static std::vector<StoredPage> snapshot_of(const std::vector<StoredPage>& pages,
-                                             uint32_t n_tokens, uint32_t n_pages) {
-    std::vector<StoredPage> snapshot;
-    TierPage page = pages[(n_tokens - 1) / kPageTokens].page;
-    page.tokens.resize((n_tokens - 1) % kPageTokens + 1);
-    page.key = child_key(page.parent, page.tokens);
-    for (uint32_t i = 0; i < n_pages; ++i) {
-      page.group = kSnapshotGroup + i;
-      snapshot.push_back({page, bytes_of_page(page, kPageBytes)});
-    }
-    return snapshot;
-  }
-
-  static std::vector<TokenId> tokens_of(const std::vector<StoredPage>& pages) {
-    std::vector<TokenId> tokens;
-    for (const StoredPage& page : pages) {
-      if (page.page.group == 0) {
-        tokens.insert(tokens.end(), page.page.tokens.begin(), page.page.tokens.end());
-      }
-    }
-    return tokens;
-  }
-
-  Result<PrefixFileHeader> export_pages(const std::vector<StoredPage>& pages,
-                                        const KvLayout& layout, std::vector<uint32_t> ends = {},
-                                        const std::string& key = {}) {
-    const auto tier = tier_in(folder_.path() + "/from");
-    CHECK(store(*tier, pages).has_value());
-    const std::vector<TokenId> tokens = tokens_of(pages);
-    if (ends.empty()) ends = {static_cast<uint32_t>(tokens.size())};
-    auto file = NewFile::create(path_, 0600);
-    CHECK(file.has_value());
-    return export_prefix(
-        *tier, {.identity = kIdentity, .layout = layout, .tokens = tokens, .ends = std::move(ends)},
-        std::move(*file), key);
-  }
-
-  // Imports a file into a new folder, which the caller gets.
-  Result<std::unique_ptr<DiskTier>> import_file(const std::string& key = {}) {
-    auto tier = tier_in(folder_.path() + "/to" + std::to_string(n_imports_++));
-    TRY_ASSIGN(PrefixFileReader file, PrefixFileReader::open(path_, key));
-    TRY(import_prefix(file, *tier));
-    return tier;
-  }
-
-  std::string refusal(const std::string& key = {}) {
-    const auto tier = import_file(key);
-    return tier ? "accepted" : tier.error().message;
-  }
-
-  TemporaryFolder folder_;
-  const std::string path_ = folder_.path() + "/a.kvp";
-  const PageKey root_ = root_key(kIdentity.text(), "");
-  int n_imports_ = 0;
-};
 
 TEST_F(PrefixFile, pages_are_the_same_in_another_folder) {
   const auto pages = pages_of(10 * kPageTokens + 7);
@@ -207,83 +106,6 @@ TEST_F(PrefixFile, a_last_page_without_its_open_page_is_left_out) {
   ASSERT_TRUE(with.has_value());
   EXPECT_EQ(with->n_tokens, 2 * kPageTokens + 9);
   EXPECT_EQ(with->n_records, 4u);
-}
-
-// The pages in the file do not reveal the salt, and no salt finds those of another one.
-TEST_F(PrefixFile, pages_move_from_one_salt_to_another) {
-  const KvLayout layout(kPageBytes);
-  const auto plain = pages_of(4 * kPageTokens + 5);
-  auto salted =
-      chain_of_pages(root_key(kIdentity.text(), "mine"), 4 * kPageTokens + 5, 1, kPageBytes);
-  for (size_t i = 0; i < plain.size(); ++i) salted[i].bytes = plain[i].bytes;
-  ASSERT_TRUE(export_pages(plain, layout).has_value());
-  const std::string file_of_plain = read_bytes(path_);
-  const auto from = tier_in(folder_.path() + "/salted");
-  ASSERT_TRUE(store(*from, salted).has_value());
-  const std::vector<TokenId> tokens = tokens_of(plain);
-  auto out = NewFile::create(path_, 0600);
-  ASSERT_TRUE(out.has_value());
-  const auto header = export_prefix(*from,
-                                    {.identity = kIdentity,
-                                     .layout = layout,
-                                     .salt = "mine",
-                                     .tokens = tokens,
-                                     .ends = {static_cast<uint32_t>(tokens.size())}},
-                                    std::move(*out), "");
-  ASSERT_TRUE(header.has_value()) << header.error().message;
-  EXPECT_TRUE(read_bytes(path_) == file_of_plain);
-
-  const auto to = tier_in(folder_.path() + "/other");
-  auto file = PrefixFileReader::open(path_, "");
-  ASSERT_TRUE(file.has_value());
-  const SharingMark alice = mark_of_tenant(7);
-  ASSERT_TRUE(import_prefix(*file, *to, {.salt = "other", .known = alice}).has_value());
-  auto moved =
-      chain_of_pages(root_key(kIdentity.text(), "other"), 4 * kPageTokens + 5, 1, kPageBytes);
-  for (size_t i = 0; i < plain.size(); ++i) moved[i].bytes = plain[i].bytes;
-  EXPECT_EQ(n_found(*to, moved), moved.size());
-  EXPECT_EQ(n_found(*to, plain), 0);
-  EXPECT_EQ(n_found(*to, salted), 0);
-  EXPECT_EQ(look_up(*to, moved.back(), alice), Tier::Get::kFound);
-  EXPECT_EQ(look_up(*to, moved.back(), mark_of_tenant(8)), Tier::Get::kAbsent);
-}
-
-TEST_F(PrefixFile, snapshots_move_to_another_salt) {
-  KvLayout layout(kPageBytes);
-  layout.state_bytes = 2 * kPageBytes;
-  auto pages = pages_of(3 * kPageTokens);
-  const auto snapshot = snapshot_of(pages, 2 * kPageTokens + 20, layout.n_snapshot_pages());
-  pages.insert(pages.end(), snapshot.begin(), snapshot.end());
-  ASSERT_TRUE(export_pages(pages, layout).has_value());
-  const auto to = tier_in(folder_.path() + "/other");
-  auto file = PrefixFileReader::open(path_, "");
-  ASSERT_TRUE(file.has_value());
-  ASSERT_TRUE(import_prefix(*file, *to, {.salt = "other"}).has_value());
-  const PageKey root = root_key(kIdentity.text(), "other");
-  const auto chain = chain_of_pages(root, 3 * kPageTokens, 1, kPageBytes);
-  StoredPage state{chain[2].page, snapshot[0].bytes};
-  state.page.tokens.resize(20);
-  state.page.key = child_key(state.page.parent, state.page.tokens);
-  state.page.group = kSnapshotGroup;
-  EXPECT_EQ(look_up(*to, state), Tier::Get::kFound);
-}
-
-// Reads while a server has the folder; it may have evicted the page since.
-TEST_F(PrefixFile, a_used_folder_is_only_read) {
-  const std::string folder = folder_.path() + "/used";
-  EXPECT_EQ(UsedFolder::open(folder).error().code, ErrorCode::kNotFound);
-  const auto pages = pages_of(3 * kPageTokens);
-  const auto owner = tier_in(folder);
-  ASSERT_TRUE(store(*owner, pages).has_value());
-  const auto used = UsedFolder::open(folder);
-  ASSERT_TRUE(used.has_value()) << used.error().message;
-  EXPECT_EQ(n_found(**used, pages), pages.size());
-  EXPECT_EQ((*used)->children(root_, 0, SharingMark::kAll, 9).size(), 1);
-  const auto more = chain_of_pages(root_, kPageTokens, 2, kPageBytes);
-  ASSERT_TRUE(store(**used, more).has_value());
-  EXPECT_EQ(n_found(*owner, more), 0);
-  ASSERT_TRUE(owner->clear().has_value());
-  EXPECT_EQ(n_found(**used, pages), 0);
 }
 
 TEST_F(PrefixFile, a_missing_page_fails_the_export) {
