@@ -5,13 +5,14 @@ set(isa_flags_avx2 -mavx2 -mfma -mf16c)
 set(isa_flags_avxvnni ${isa_flags_avx2} -mavxvnni)
 set(isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c)
 set(isa_flags_avx512bf16 ${isa_flags_avx512} -mavx512bf16)
+set(isa_flags_amx ${isa_flags_avx512bf16} -mamx-tile -mamx-bf16)
 set(isa_flags_avx512vbmi ${isa_flags_avx512})  # the file adds its flag itself
 
 function(kvik_compile_for isa)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
     COMPILE_OPTIONS "${isa_flags_${isa}};-O3;-Wno-maybe-uninitialized;${kvik_kernel_options}")
 endfunction()
-foreach(isa avx2 avxvnni avx512 avx512bf16 avx512vbmi)
+foreach(isa avx2 avxvnni avx512 avx512bf16 avx512vbmi amx)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*_${isa}.cpp)
   kvik_compile_for(${isa} ${sources})
 endforeach()

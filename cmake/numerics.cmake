@@ -37,7 +37,7 @@ function(kvik_numerics target)
   list(REMOVE_ITEM options ${kvik_library_options})  # nor do these
   set(flags "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_SYSTEM_PROCESSOR} ${CMAKE_CXX_STANDARD}")
   string(APPEND flags " ${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}")
-  foreach(isa avx2 avxvnni avx512 avx512bf16)
+  foreach(isa avx2 avxvnni avx512 avx512bf16 amx)
     string(APPEND flags " ${isa_flags_${isa}}")
   endforeach()
   string(REPLACE ";" " " flags "${flags}")  # a list would be split into several arguments on the command line

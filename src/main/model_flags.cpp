@@ -91,10 +91,11 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                "number of compute threads (default: one per physical core that this process may "
                "use)")
               .between(1u, 1024u),
-          Flag("--isa", &options.isa,
-               "instruction set of the CPU kernels, one that --version lists (default: the best). "
-               "All compute the same bits, except that avx512bf16 rounds activations to bf16 where "
-               "weights are bf16")
+          Flag(
+              "--isa", &options.isa,
+              "instruction set of the CPU kernels, one that --version lists (default: the best). "
+              "All compute the same bits, except that avx512bf16 and amx round activations to bf16 "
+              "where weights are bf16")
               .called("NAME"),
           Flag("--huge-pages",
                Words{.type = "on|off",

@@ -243,7 +243,7 @@ class Bits(EncoderCase):
         for name in ("bert", "modernbert"):
             want = None
             for isa in kvik.isas():
-                if isa == "avx512bf16":
+                if isa in kvik.ROUND_TO_BF16:
                     continue  # rounds bf16 products in its own way; f32 weights are the same
                 for flags in (("--threads", 1), ("--threads", 2), ("--threads", 2, "--max-running", 1)):
                     with self.subTest(model=name, isa=isa, flags=flags), Server(self.folder(name), *flags, env={"KVIK_ISA": isa}) as server:

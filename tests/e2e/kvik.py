@@ -21,7 +21,8 @@ import model_presets  # noqa: E402
 import reference_logits  # noqa: E402
 from program import BINARY, command, environment  # noqa: E402
 
-ISAS = ("scalar", "avx2", "avxvnni", "avx512", "avx512bf16")  # trying one shows whether the processor has it
+ISAS = ("scalar", "avx2", "avxvnni", "avx512", "avx512bf16", "amx")  # trying one shows whether the processor has it
+ROUND_TO_BF16 = {"avx512bf16", "amx"}  # these round activations to bf16 where weights are bf16: other bits
 
 
 def run(*args, stdin=b"", env=None, timeout=300):

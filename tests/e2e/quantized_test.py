@@ -38,7 +38,7 @@ class Folder:
         is_fp8 = any(how["dtype"] == "F8_E4M3" and name.endswith(".weight") for name, how in self.all["tensors"].items())
         if not is_fp8:
             return INT8_BOUND
-        return BF16_BOUND if isa == "avx512bf16" and self.all["tensors"]["lm_head.weight"]["dtype"] == "BF16" else BOUND
+        return BF16_BOUND if isa in kvik.ROUND_TO_BF16 and self.all["tensors"]["lm_head.weight"]["dtype"] == "BF16" else BOUND
 
     def write(self, folder, change=lambda config, tensors: None):
         """Writes the folder after `change` has modified config.json and {name: [dtype, shape, bytes]}."""

@@ -19,8 +19,8 @@ struct CpuBackendOptions {
 };
 
 // Returns the names of the instruction sets that are compiled in and that this machine supports,
-// slowest first: always "scalar", then "avx2", "avxvnni", "avx512" and "avx512bf16" as far as they
-// are supported.
+// slowest first: always "scalar", then "avx2", "avxvnni", "avx512", "avx512bf16" and "amx" as far
+// as they are supported.
 std::vector<std::string_view> cpu_isa_names();
 
 // Creates the backend. Errors: kInvalidArgument if `isa` is unknown or not supported by this

@@ -1,5 +1,8 @@
 #include "backend/cpu/isa.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <initializer_list>
 
@@ -24,6 +27,19 @@ bool has_avx512() {
 
 bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
+// Asks the kernel, once for this process, for permission to use AMX tiles (Linux 5.16 and later).
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  static const bool is_permitted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return is_permitted;
+}
+
+bool has_amx() {
+  return has_avx512bf16() && __builtin_cpu_supports("amx-tile") &&
+         __builtin_cpu_supports("amx-bf16") && may_use_tiles();
+}
+
 // Returns whether this is an AMD processor. Two decisions depend on it. VDPBF16PS has twice the
 // multiply-add rate of f32 on Zen 4 and 5, but half of it on Sapphire and Emerald Rapids (227 and
 // 456 GFLOP/s on two cores). And weights are prefetched in a different way (matmul_loops.inl).
@@ -47,12 +63,11 @@ WeightRows code_types() {
   return __builtin_cpu_supports("avx512vbmi") ? avx512vbmi::kCodeTypes : avx512::kCodeTypes;
 }
 
-MatmulKernels with_bf16_products() {
+MatmulKernels with_bf16_products(const WeightRows& types, const ActivationKernels& activations) {
   using namespace avx512;
-  MatmulKernels kernels =
-      matmul_of(kActivations, {kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, code_types(),
-                               kFp8Types, avx512bf16::kBf16Types});
-  kernels.by_format[static_cast<size_t>(ActivationFormat::kBF16)] = avx512bf16::kBf16Activations;
+  MatmulKernels kernels = matmul_of(kActivations, {kMostUsedTypes, kSmallTypes, kLowBitTypes,
+                                                   kGroupTypes, code_types(), kFp8Types, types});
+  kernels.by_format[static_cast<size_t>(ActivationFormat::kBF16)] = activations;
   return kernels;
 }
 
@@ -80,7 +95,11 @@ std::span<const InstructionSet> instruction_sets() {
                  {avx512::kMostUsedTypes, avx512::kSmallTypes, avx512::kLowBitTypes,
                   avx512::kGroupTypes, code_types(), avx512::kFp8Types})},
       {"avx512bf16", has_avx512bf16, is_amd, avx512::kRowKernels, avx512::kAttentionKernels,
-       avx512::kStateKernels, avx512::kLowRankKernels, with_bf16_products()},
+       avx512::kStateKernels, avx512::kLowRankKernels,
+       with_bf16_products(avx512bf16::kBf16Types, avx512bf16::kBf16Activations)},
+      {"amx", has_amx, always, avx512::kRowKernels, avx512::kAttentionKernels,
+       avx512::kStateKernels, avx512::kLowRankKernels,
+       with_bf16_products(amx::kBf16Types, amx::kBf16Activations)},
   };
   return sets;
 }

@@ -39,6 +39,7 @@ cpu::LimitKernels best_kernels() {
     }
     if (isa == "avx512") best = cpu::avx512::kLimitKernels;
     if (isa == "avx512bf16") best.bf16_dot = cpu::avx512bf16::bf16_dot;
+    if (isa == "amx") best.bf16_dot = cpu::amx::bf16_dot;
   }
   return best;
 }

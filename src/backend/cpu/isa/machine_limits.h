@@ -12,7 +12,7 @@ namespace kvik {
 struct MachineLimits {
   double read_bytes_per_s = 0;  // over a buffer far larger than the caches
   double f32_ops_per_s = 0;     // fused multiply-adds
-  double bf16_ops_per_s = 0;    // vdpbf16ps; 0 if it is not supported
+  double bf16_ops_per_s = 0;    // tdpbf16ps or vdpbf16ps; 0 if neither is supported
   double int8_ops_per_s = 0;    // dot products of u8 and s8, with vpdpbusd if it is supported
   // Dot products in which the levels of one operand have four bits, so that eight pairs of products
   // add up in 16 bits. As int8 where vpdpbusd is supported.
@@ -68,6 +68,9 @@ namespace avx512 {
 extern const LimitKernels kLimitKernels;
 }
 namespace avx512bf16 {  // its other kernels are those of avx512
+double bf16_dot(long n);
+}
+namespace amx {  // the same
 double bf16_dot(long n);
 }
 

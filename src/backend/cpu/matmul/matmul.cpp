@@ -14,8 +14,9 @@ namespace {
 constexpr uint32_t kItemsPerThread = 4;
 
 // With few rows, most time is spent waiting for weights. They are prefetched, except for the first
-// ones of a strip, so longer strips are better. With more rows, one panel is enough work for an
-// item, and longer strips would make threads wait for each other at the end.
+// ones of a strip, so longer strips are better. With more rows, one panel is mostly enough work for
+// an item (WeightKernels::strip_panels), and longer strips would make threads wait for each other
+// at the end.
 constexpr uint32_t kFewRows = 16;
 constexpr uint32_t kStripOfFewRows = 4;
 
@@ -117,14 +118,19 @@ size_t Matmul::activation_bytes(ActivationFormat format, uint32_t n_rows, uint32
   return std::max(n_rows * kernels.row_bytes(k), kHugePage);
 }
 
-size_t Matmul::sum_bytes(uint32_t n_rows) {
-  return n_rows * kScratchFloatsPerRow * sizeof(float) + kWideBytes;
+// Returns the bytes of MultiplyTask::scratch.
+size_t Matmul::sum_bytes(ElementType weights, uint32_t n_rows) const {
+  const WeightKernels& kernels = kernels_.weights(weights);
+  const uint32_t tile_rows = kernels_.activations(kernels.format).tile_rows(n_rows);
+  const size_t rows = size_t{ceil_div(n_rows, tile_rows)} * tile_rows;
+  return rows * kernels.strip_panels * kScratchFloatsPerRow * sizeof(float) + kWideBytes;
 }
 
-size_t Matmul::thread_bytes(const WorkLimits& limits) {
-  size_t bytes = sum_bytes(limits.n_rows);
+size_t Matmul::thread_bytes(const WorkLimits& limits) const {
+  size_t bytes = 0;
   for (const WeightKind& weights : limits.weights) {
-    bytes = std::max(bytes, pack_scratch_floats(weights.n_cols) * sizeof(float));
+    bytes = std::max({bytes, sum_bytes(weights.type, limits.n_rows),
+                      pack_scratch_floats(weights.n_cols) * sizeof(float)});
   }
   return bytes;
 }
@@ -276,9 +282,10 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
 // are in one list, because a barrier between them would cost more time than a small part takes.
 void Matmul::cut(const PanelMatrix::Part& part, const RowGroup& rows, const CutShape& shape) {
   const uint32_t n_wanted = kItemsPerThread * pool_.n_threads();
-  const ActivationKernels& kernels = kernels_.activations(kernels_.weights(part.type).format);
+  const WeightKernels& weights = kernels_.weights(part.type);
+  const ActivationKernels& kernels = kernels_.activations(weights.format);
   const uint32_t tile_rows = kernels.tile_rows(rows.n_rows);
-  const uint32_t max_panels = rows.n_rows <= kFewRows ? kStripOfFewRows : 1;
+  const uint32_t max_panels = rows.n_rows <= kFewRows ? kStripOfFewRows : weights.strip_panels;
   const uint32_t n_panels = part.n_panels * shape.n_groups;
   const uint32_t strip_panels = std::clamp(n_panels / (2 * n_wanted), 1u, max_panels);
   const uint32_t n_strips = ceil_div(part.n_panels, strip_panels);
@@ -302,11 +309,11 @@ void Matmul::cut(const PanelMatrix::Part& part, const RowGroup& rows, const CutS
 }
 
 void Matmul::run_cuts(uint32_t k, size_t out_stride, MatmulInto into) {
-  uint32_t max_rows = 0;
-  for (const Cut& cut : cuts_) max_rows = std::max(max_rows, cut.block_rows);
-  for (Buffer& sums : sums_) {
-    grow(sums, sum_bytes(max_rows), memory_);
+  size_t bytes = 0;
+  for (const Cut& cut : cuts_) {
+    bytes = std::max(bytes, sum_bytes(cut.part.type, cut.block_rows));
   }
+  for (Buffer& sums : sums_) grow(sums, bytes, memory_);
   pool_.run(n_items_, [&](size_t item, uint32_t thread) {
     const auto next = std::ranges::upper_bound(cuts_, item, {}, &Cut::first_item);
     const Cut& cut = *std::prev(next);

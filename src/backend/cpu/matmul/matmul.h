@@ -62,8 +62,8 @@ class Matmul {
   size_t quantized_bytes(const WorkLimits& limits) const;
   static bool quantizes_once(ActivationFormat format, Rows x, const GroupedRows& groups);
   void quantize_rows(Rows x, const PanelMatrix::Part& part, ActivationFormat format);
-  static size_t sum_bytes(uint32_t n_rows);
-  static size_t thread_bytes(const WorkLimits& limits);
+  size_t sum_bytes(ElementType weights, uint32_t n_rows) const;
+  size_t thread_bytes(const WorkLimits& limits) const;
   void pack_all(Rows x, std::span<const PanelMatrix::Part> parts, const GroupedRows& groups);
   void pack_activations(Rows x, const PanelMatrix::Part& part, const GroupedRows& groups);
   void cut(const PanelMatrix::Part& part, const RowGroup& rows, const CutShape& shape);

@@ -25,15 +25,15 @@
 //                   groups, for its first and then its second 16. All Σ are exact, and so are their
 //                   products with the power of two. In q2_k and q3_k, a quant times the small
 //                   integer scale of its 16 k has 8 bits; this product takes the place of the quant
-// Only the bf16 kernel of avx512bf16 differs: it rounds x to bf16 and adds the products of k and k
-// + 1 with vdpbf16ps.
+// Only the bf16 kernels of avx512bf16 and amx differ: they round x to bf16. avx512bf16 adds the
+// products of k and k + 1 with vdpbf16ps, amx those of 32 k with tdpbf16ps (matmul_amx.cpp).
 namespace kvik::cpu {
 
 inline constexpr uint32_t kActivationBlock = 32;  // number of activations with one power of two
 
 // Format of packed activations. A tile of r rows is stored as
 //   kF32:  [k][r] float
-//   kBF16: [k / 2][r][2] bf16
+//   kBF16: [k / 2][r][2] bf16; for amx [k / 32][r][32] bf16
 //   kInt8:     for each block of 32: [r][32] int8 levels, then words [3][r]: the shift (the float
 //              1.5 · 2^23 · power); its bits minus 8 · Σ levels; its bits minus 128 · Σ levels
 //   kInt8Sums: the same with words [4][r]: the shift; power · Σ levels; the shift's bits minus
@@ -86,12 +86,12 @@ struct MultiplyTask {
   bool accumulate;
   bool in_one_step;  // MatmulKernels::prefetches_in_one_step
   float scale;       // TensorView::scale, for activations with row scales
-  // n_rows · kScratchFloatsPerRow floats and kWideBytes bytes, for this thread only; aligned to 64
-  // bytes
+  // Sums, for this thread only; aligned to 64 bytes: kScratchFloatsPerRow floats for each row, the
+  // rows rounded up to whole tiles, times WeightKernels::strip_panels. Then kWideBytes bytes for
+  // widened weights of the current part of k; their place depends on n_rows.
   float* scratch;
 };
 
-// Scratch memory of a MultiplyTask: its sums, then widened weights of the current part of k.
 inline constexpr size_t kScratchFloatsPerRow = kPanelColumns;
 inline constexpr size_t kWideBytes = size_t{64} << 10;
 
@@ -100,6 +100,7 @@ struct WeightKernels {
   ElementType type;
   ActivationFormat format;
   void (*multiply)(const MultiplyTask& task);
+  uint32_t strip_panels = 1;  // most panels of a task of more than 16 rows
 };
 // Some types of an instruction set. The types are compiled in several files, because a single one
 // would take the compiler minutes.
@@ -151,6 +152,10 @@ namespace avx512bf16 {  // everything else is that of avx512
 extern const ActivationKernels kBf16Activations;
 extern const WeightRows kBf16Types;
 }  // namespace avx512bf16
+namespace amx {  // everything else is that of avx512
+extern const ActivationKernels kBf16Activations;
+extern const WeightRows kBf16Types;
+}  // namespace amx
 namespace avx512vbmi {  // everything else is that of avx512
 extern const WeightRows kCodeTypes;
 }  // namespace avx512vbmi

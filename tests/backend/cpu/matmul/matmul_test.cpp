@@ -65,29 +65,56 @@ TEST(Matmul, every_instruction_set_gives_the_bits_of_the_scalar_one) {
         const std::vector<float> x = random_floats(size_t{m} * k, m);
         const std::vector<float> want = product(*scalar, x, m, *w_scalar);
         for (size_t i = 0; i < others.size(); ++i) {
-          const std::string_view name = others[i]->name();
-          if (name == "cpu/avx512bf16" && type == ElementType::kBF16) continue;  // rounds x to bf16
+          if (!others[i]->arithmetic(type).empty()) continue;  // rounds x to bf16
           ASSERT_TRUE(same_bytes(want, product(*others[i], x, m, *packed[i])))
-              << name << " " << name_of(type) << " " << m << "x" << n << "x" << k;
+              << others[i]->name() << " " << name_of(type) << " " << m << "x" << n << "x" << k;
         }
       }
     }
   }
 }
 
-TEST(Matmul, products_of_bf16_pairs_are_those_of_activations_rounded_to_bf16) {
-  const auto names = cpu_isa_names();
-  if (std::find(names.begin(), names.end(), "avx512bf16") == names.end())
-    GTEST_SKIP() << "this machine has no avx512bf16";
-  const auto backend = backend_of("avx512bf16");
+bool has_isa(std::string_view isa) { return std::ranges::count(cpu_isa_names(), isa) > 0; }
+
+TEST(Matmul, products_of_bf16_instructions_are_those_of_activations_rounded_to_bf16) {
+  for (const std::string_view isa : cpu_isa_names()) {
+    const auto backend = backend_of(isa);
+    if (backend->arithmetic(ElementType::kBF16).empty()) continue;
+    for (const auto [n, k] : odd_shapes(ElementType::kBF16)) {
+      const FileMatrix w = random_matrix(ElementType::kBF16, n, k, n);
+      std::vector<float> x = random_floats(size_t{13} * k, k);
+      const std::vector<float> got = product(*backend, x, 13, *pack(*backend, {w}));
+      for (float& value : x) value = bf16_to_f32(f32_to_bf16(value));
+      const std::vector<double> want = plain_product(x, 13, w);
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i], want[i], 2e-5 * std::sqrt(k)) << isa << " " << n << "x" << k;
+      }
+    }
+  }
+}
+
+TEST(Matmul, amx_tiles_add_in_the_order_that_their_manual_defines) {
+  if (!has_isa("amx")) GTEST_SKIP() << "this machine has no amx";
+  constexpr uint32_t kRows = 37;
+  const auto backend = backend_of("amx");
   for (const auto [n, k] : odd_shapes(ElementType::kBF16)) {
     const FileMatrix w = random_matrix(ElementType::kBF16, n, k, n);
-    std::vector<float> x = random_floats(size_t{13} * k, k);
-    const std::vector<float> got = product(*backend, x, 13, *pack(*backend, {w}));
+    std::vector<float> x = random_floats(size_t{kRows} * k, k);
+    const std::vector<float> got = product(*backend, x, kRows, *pack(*backend, {w}));
     for (float& value : x) value = bf16_to_f32(f32_to_bf16(value));
-    const std::vector<double> want = plain_product(x, 13, w);
     for (size_t i = 0; i < got.size(); ++i) {
-      ASSERT_NEAR(got[i], want[i], 2e-5 * std::sqrt(k)) << n << "x" << k;
+      const float* row = x.data() + i / n * k;
+      const float* column = w.values.data() + i % n * k;
+      float want = 0;
+      for (uint32_t begin = 0; begin < k; begin += 32) {
+        float even = 0, odd = 0;
+        for (uint32_t j = begin; j < std::min(begin + 32, k); ++j) {
+          float& sum = j % 2 == 0 ? even : odd;
+          sum = std::fma(row[j], column[j], sum);
+        }
+        want += even + odd;
+      }
+      ASSERT_EQ(got[i], want) << n << "x" << k << " at " << i;
     }
   }
 }
@@ -245,7 +272,7 @@ TEST(Matmul, rows_of_extreme_values_do_not_affect_other_rows) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = backend_of(isa);
     for (const ElementType type : weight_types()) {
-      if (isa == "avx512bf16" && type == ElementType::kBF16) continue;
+      if (!backend->arithmetic(type).empty()) continue;
       const uint32_t k = whole_blocks(type, 64);
       const FileMatrix file = random_matrix(type, 20, k, 9);
       const auto w = pack(*backend, {file});
