@@ -11,12 +11,18 @@
 
 namespace kvik {
 
-// When "sliding_window" of a config.json applies: never, always, or only with "use_sliding_window".
-enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled };
+// When "sliding_window" of a config.json applies: never, always, only with "use_sliding_window", or
+// to the layers that "layer_types" lists.
+enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled, kListed };
 
 // Layout of stacked expert weights: [experts, rows, columns] with gate before up; interleaved as in
 // gpt-oss (interleaved_experts.h); or each matrix transposed (Qwen3-VL).
 enum class ExpertStacks : uint8_t { kUsual, kInterleaved, kTransposed };
+
+// A key of config.json, and the name that other model types have for it.
+struct FolderKey {
+  std::string_view name, usual;
+};
 
 // A "model_type" of Hugging Face Transformers: defaults of its config.json, and how its tensors
 // differ from those of a GGUF file.
@@ -24,7 +30,9 @@ struct FolderType {
   std::string_view model_type;  // value of "model_type" in config.json
   // model_type of a multimodal model whose "text_config" has this type
   std::string_view multimodal_type = {};
-  std::string_view defaults;  // JSON with the values that config.json may omit
+  std::string_view defaults;             // JSON with the values that config.json may omit
+  std::span<const FolderKey> keys = {};  // keys that have another name than usual
+  std::string_view fixed = {};           // JSON with keys of which only that value is supported
   FolderWindow window = FolderWindow::kNone;
   bool has_experts = false;
   bool has_zero_centered_norms = false;  // norm weights are stored minus one
@@ -65,24 +73,35 @@ struct AttentionTraits {
   bool is_fused = false;             // one tensor for Q, K and V, and one for gate and up
   bool has_sinks = false;
   bool has_output_gate = false;
-  bool is_latent = false;    // multi-head latent attention (LatentConfig)
-  bool is_unscaled = false;  // q·k is not scaled unless a key says so
-  double soft_cap = 0;       // value in synthetic models of the family
+  bool is_norm_after_rope = false;  // q and k are normalized after RoPE
+  bool is_latent = false;           // multi-head latent attention (LatentConfig)
+  bool is_unscaled = false;         // q·k is not scaled unless a key says so
+  double soft_cap = 0;              // value in synthetic models of the family
   // Every n-th layer has full attention; 1: all layers have the window.
   uint32_t global_every = 1;
-  uint32_t global_at = 0;  // layer i has full attention if i % global_every == global_at
+  uint32_t global_at = 0;            // layer i has full attention if i % global_every == global_at
+  bool lists_windows = false;        // files may list the layers that have the window
+  bool is_global_unrotated = false;  // beside layers with a window, the others have no RoPE
+  uint32_t unrotated_every = 0;      // every n-th layer has no RoPE; 0: all layers have it
 
   // Returns whether a layer has the sliding window that the file states.
   bool is_windowed(uint32_t layer) const {
     return global_every <= 1 || layer % global_every != global_at;
+  }
+  // Returns whether a layer has RoPE. `is_global`: it has full attention, beside layers with a
+  // window.
+  bool is_rotated(uint32_t layer, bool is_global) const {
+    if (is_global && is_global_unrotated) return false;
+    return unrotated_every == 0 || (layer + 1) % unrotated_every != 0;
   }
 };
 
 struct RopeTraits {
   // Pairing in GGUF files. Folders pair (i, i + n_pairs) unless FolderType::is_interleaved is set.
   RopePairing pairing = RopePairing::kInterleaved;
-  bool may_be_absent = false;  // no RoPE, unless "rope.scaling.finetuned" is true
-  bool is_yarn_whole = true;   // YarnConfig::is_whole
+  bool may_be_absent = false;       // no RoPE, unless "rope.scaling.finetuned" is true
+  bool is_yarn_whole = true;        // YarnConfig::is_whole
+  bool is_window_unscaled = false;  // the scaling does not apply to layers with a window
 };
 
 struct NormTraits {
@@ -124,7 +143,8 @@ struct Family {
   bool scales_embedding = false;  // embeddings are multiplied by sqrt(model_dim)
   bool has_scales = false;  // keys give scales of embedding, residual stream, attention and logits
   bool may_have_mlp_biases = false;
-  double logit_soft_cap = 0;  // value in synthetic models of the family
+  bool has_fused_mlp = false;  // gate and up are one tensor, also if Q, K and V are not
+  double logit_soft_cap = 0;   // value in synthetic models of the family
   // The numbers of KV heads and the MLP sizes are lists with an entry per layer.
   bool has_layer_kinds = false;
   // Each layer has either a mixer or a feed-forward block; lists in the file say which

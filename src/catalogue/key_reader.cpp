@@ -29,12 +29,16 @@ Result<uint32_t> KeyReader::optional_count(std::string_view key, uint64_t max) c
   return count(key, max);
 }
 
+bool KeyReader::is_list(std::string_view key) const {
+  const Metadata::Value* value = metadata_.find(full(key));
+  return value && (std::holds_alternative<std::vector<int64_t>>(*value) ||
+                   std::holds_alternative<std::vector<uint64_t>>(*value) ||
+                   std::holds_alternative<std::vector<bool>>(*value));
+}
+
 Result<std::vector<uint32_t>> KeyReader::counts(std::string_view key, size_t n, uint64_t max,
                                                 uint64_t fallback) const {
-  const Metadata::Value* value = metadata_.find(full(key));
-  const bool is_list = value && (std::holds_alternative<std::vector<int64_t>>(*value) ||
-                                 std::holds_alternative<std::vector<uint64_t>>(*value));
-  if (!is_list) {
+  if (!is_list(key)) {
     TRY_ASSIGN(const uint32_t all, count(key, max, fallback));
     return std::vector<uint32_t>(n, all);
   }

@@ -47,7 +47,8 @@ struct RopeConfig {
   bool has_divisors = true;  // uses the frequency divisors of the model's tensor, if it has one
 };
 
-// Normalization of q and k before RoPE: none, each head separately, or all heads of a row together.
+// Normalization of q and k, usually before RoPE: none, each head separately, or all heads of a row
+// together.
 enum class QkNorm : uint8_t { kNone, kHead, kRow };
 
 // Attention temperature (Llama 4): queries are scaled by 1 + scale · ln(1 + ⌊position / length⌋),
@@ -90,6 +91,7 @@ struct AttentionConfig {
   bool has_output_gate = false;
   bool has_rope = true;  // has RoPE; otherwise only the causal mask depends on the order of tokens
   QkNorm qk_norm = QkNorm::kNone;
+  bool is_norm_after_rope = false;  // q and k are normalized after RoPE (Hunyuan)
   // For families in which only some models have these tensors.
   bool is_qkv_bias_optional = false, is_output_bias_optional = false, is_qk_norm_optional = false;
   bool has_v_norm = false;  // each head of V is RMS-normalized without weights (Gemma 4)

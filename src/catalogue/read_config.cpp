@@ -218,16 +218,52 @@ Result<void> read_ropes(const KeyReader& keys, const Family& family, ModelConfig
   return {};
 }
 
-// Fills c.layers. All layers have the config `attention`, except for their windows.
+// Returns which layers have the sliding window: those that the file lists, all but every n-th one
+// if it states a number n, and otherwise those of the family.
+Result<std::vector<bool>> windowed_layers(const KeyReader& keys, const Family& family,
+                                          const ModelConfig& c) {
+  constexpr std::string_view kKey = "attention.sliding_window_pattern";
+  const AttentionTraits& traits = family.attention;
+  std::vector<bool> windowed;
+  if (traits.lists_windows && keys.is_list(kKey)) {
+    TRY_ASSIGN(windowed, keys.flags(kKey, c.n_listed_layers()));
+    windowed.resize(c.n_layers);
+    return windowed;
+  }
+  uint32_t every = 0;
+  if (traits.lists_windows) {
+    TRY_ASSIGN(every, keys.optional_count(kKey, kMaxLayers));
+  }
+  for (uint32_t i = 0; i < c.n_layers; ++i) {
+    windowed.push_back(every ? i % every != every - 1 : traits.is_windowed(i));
+  }
+  return windowed;
+}
+
+// Fills c.layers. All layers have the config `attention`, except for their windows and RoPE.
 Result<void> read_layers(const KeyReader& keys, const Family& family,
                          const AttentionConfig& attention, ModelConfig& c) {
   TRY_ASSIGN(const auto experts, read_experts(keys, family, c));
   TRY_ASSIGN(const uint32_t n_dense, keys.optional_count("leading_dense_block_count", c.n_layers));
   TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
-  const MlpConfig mlp{c.ffn_dim, family.attention.is_fused, family.may_have_mlp_biases};
+  TRY_ASSIGN(const std::vector<bool> windowed, windowed_layers(keys, family, c));
+  const bool has_local_rope = family.rope.is_window_unscaled && window > 0;
+  if (has_local_rope) {
+    const RopeConfig& scaled = c.ropes.front();
+    c.ropes.push_back({.base = scaled.base,
+                       .n_dims = scaled.n_dims,
+                       .pairing = scaled.pairing,
+                       .has_divisors = false});
+  }
+  const MlpConfig mlp{c.ffn_dim, family.attention.is_fused || family.has_fused_mlp,
+                      family.may_have_mlp_biases};
   for (uint32_t i = 0; i < c.n_layers; ++i) {
     AttentionConfig own = attention;
-    if (family.attention.is_windowed(i)) own.window = window;
+    if (windowed[i]) {
+      own.window = window;
+      own.rope = has_local_rope ? 1 : 0;
+    }
+    if (!family.attention.is_rotated(i, window > 0 && !windowed[i])) own.has_rope = false;
     LayerConfig layer{.mixer = own, .feed_forward = mlp};
     if (experts && i >= n_dense) layer.feed_forward = *experts;
     c.layers.push_back(layer);
@@ -359,6 +395,7 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
                             .is_fused = traits.is_fused,
                             .has_output_gate = traits.has_output_gate,
                             .qk_norm = traits.qk_norm,
+                            .is_norm_after_rope = traits.is_norm_after_rope,
                             .is_qkv_bias_optional = traits.qkv_bias == Presence::kOptional,
                             .is_output_bias_optional = traits.output_bias == Presence::kOptional,
                             .is_qk_norm_optional = traits.is_qk_norm_optional};

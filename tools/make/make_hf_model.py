@@ -17,6 +17,7 @@ import sys
 import numpy as np
 
 import oracle_path  # noqa: F401
+import folder_families
 import gguf_file
 import state_layers
 from gguf_file import BF16, F16, F32, MXFP4, nbytes, read_metadata
@@ -24,10 +25,10 @@ from reference_logits import llama3_divisors
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
 # GGUF files rotate neighbors, (2i, 2i + 1) of a head; folders rotate (i, i + half).
-PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", *state_layers.HALVED)
+PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", "smollm3", "arcee", *state_layers.HALVED)
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
-               "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES}
+               "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES, **{arch: folder_families.OF[arch]["type"] for arch in folder_families.OF}}
 SIGMOIDS = ("glm4moe", "minimax-m2", "deepseek2")  # architectures with sigmoid router scores
 
 TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight",
@@ -91,6 +92,8 @@ class Folder:
         self.model_type = MODEL_TYPES.get(self.arch, self.arch)
         if self.arch == "llama" and self.has_experts:
             self.model_type = "mixtral"
+        elif self.arch == "olmo2" and self.key("attention.sliding_window"):
+            self.model_type = "olmo3"
         elif self.arch == "deepseek2":
             self.model_type = "deepseek_v3" if self.key("attention.q_lora_rank") else "deepseek_v2"
         elif self.arch == "llama" and self.key("attention.sliding_window"):
@@ -200,6 +203,9 @@ class Folder:
         return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type in ("mixtral", "minimax_m2") else f"mlp.experts.{i}.{plain}.weight"
 
     def layer_name(self, part):
+        other = folder_families.OF.get(self.arch, {}).get("names", {}).get(part)
+        if other:
+            return other
         if part == "ffn_gate_inp.weight" and self.arch == "gemma4":
             return "router.proj.weight"
         if part == "ffn_norm.weight":
@@ -222,7 +228,7 @@ class Folder:
         """Subtracts one from Gemma's norms, as folders store them. The subtraction must be exact."""
         if name == "ffn_gate_inp_shexp.weight":
             return x.reshape(1, -1)
-        if self.arch not in (*GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
+        if self.arch not in ("gemma", *GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
             return x
         assert t == F32 and np.array_equal((x - np.float32(1)) + np.float32(1), x), name
         return x - np.float32(1)
@@ -279,6 +285,7 @@ class Folder:
             config = state_layers.other_config(self.arch, self.key, config)
         if self.arch == "gemma4":
             config = self.with_layer_kinds(config)
+        config = folder_families.with_other_keys(self.arch, self.key, config)
         if "rope_factors_long.weight" in self.rope_vectors:
             config["original_max_position_embeddings"] = self.key("rope.scaling.original_context_length")
         return {k: v for k, v in config.items() if v is not None or k == "sliding_window"}

@@ -17,7 +17,25 @@ inline constexpr FolderType kGlm4MoeFolders[] = {
      .names = kSharedExpertsNames},
 };
 
+inline constexpr FolderName kGlm4Names[] = {
+    {kPostAttentionNorm, "post_self_attn_layernorm.weight"},
+    {kPostFfnNorm, "post_mlp_layernorm.weight"},
+    {kUp, "mlp.gate_up_proj.weight"},
+};
+inline constexpr FolderType kGlm4Folders[] = {
+    {.model_type = "glm4",
+     .defaults = R"({"rms_norm_eps": 1.5625e-7, "tie_word_embeddings": false, "head_dim": 128,
+                     "partial_rotary_factor": 0.5})",
+     .is_interleaved = true,
+     .names = kGlm4Names},
+};
+
 inline constexpr Family kGlmFamilies[] = {
+    {.name = "glm4",
+     .attention = {.qkv_bias = Presence::kOptional},
+     .norms = {.has_post_norms = true},
+     .has_fused_mlp = true,
+     .folders = kGlm4Folders},
     {.name = "glm4moe",
      .attention = {.qkv_bias = Presence::kOptional,
                    .qk_norm = QkNorm::kHead,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <boost/json/serialize.hpp>
 #include <cmath>
 #include <utility>
 
@@ -30,20 +32,26 @@ Result<FamilyFolder> type_of(const JsonObject& config) {
                                                    kFile, quoted(*type), known_model_types()));
 }
 
-Result<void> check_activation(const JsonObject& config, const Family& family) {
-  if (family.activation == Activation::kReluSquared) {
-    TRY_ASSIGN(const auto activation, config.text("mlp_hidden_act"));
-    if (activation.value_or("relu2") == "relu2") return {};
-    return config.unexpected_value("mlp_hidden_act", "relu2", ErrorCode::kUnsupported);
+// Returns the name of an activation in config.json.
+const char* activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::kReluSquared:
+      return "relu2";
+    case Activation::kGelu:
+    case Activation::kGatedGelu:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu_pytorch_tanh";
+    default:
+      return "silu";
   }
-  for (const char* key : {"hidden_activation", "hidden_act"}) {
+}
+
+Result<void> check_activation(const JsonObject& config, const Family& family) {
+  for (const char* key : {"mlp_hidden_act", "hidden_activation", "hidden_act"}) {
     TRY_ASSIGN(const auto activation, config.text(key));
     if (!activation) continue;
-    const bool is_gelu =
-        family.activation == Activation::kGelu || family.activation == Activation::kGatedGelu;
-    const char* expected = is_gelu                                      ? "gelu"
-                           : family.activation == Activation::kGeluTanh ? "gelu_pytorch_tanh"
-                                                                        : "silu";
+    const char* expected = activation_name(family.activation);
     if (*activation != expected) {
       return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
     }
@@ -198,9 +206,57 @@ Result<void> check_layer_types(const JsonObject& config, const FamilyFolder& of,
   return {};
 }
 
+// Reads which layers have the window of "sliding_window" from "layer_types". Without that list they
+// are those of the family.
+Result<void> read_listed_windows(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
+  TRY_ASSIGN(const auto window, config.number("sliding_window"));
+  if (window.value_or(0) == 0) return {};
+  if (*window > kMaxContext) {
+    return config.unexpected_value("sliding_window", fmt::format("at most {}", kMaxContext));
+  }
+  TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
+  std::vector<bool> is_windowed;
+  for (const std::string& type : types) {
+    is_windowed.push_back(type == "sliding_attention");
+    if (is_windowed.back() || type == "full_attention") continue;
+    return config.unexpected_value("layer_types", "sliding_attention or full_attention for each",
+                                   ErrorCode::kUnsupported);
+  }
+  if (types.empty()) {
+    keys.number("attention.sliding_window", *window);
+    return {};
+  }
+  if (types.size() != n_layers) {
+    return config.unexpected_value("layer_types",
+                                   fmt::format("one for each of {} layers", n_layers));
+  }
+  if (std::ranges::count(is_windowed, true) == 0) return {};
+  keys.number("attention.sliding_window", *window);
+  keys.flags("attention.sliding_window_pattern", std::move(is_windowed));
+  return {};
+}
+
+// Checks that the layers without RoPE are those of the family.
+Result<void> check_unrotated(const JsonObject& config, const Family& family, uint32_t n_layers) {
+  const uint32_t every = family.attention.unrotated_every;
+  if (every == 0 || !config.find("no_rope_layers")) return {};
+  TRY_ASSIGN(const std::vector<uint64_t> is_rotated, config.numbers("no_rope_layers"));
+  bool is_usual = is_rotated.size() == n_layers;
+  for (uint32_t i = 0; is_usual && i < n_layers; ++i) {
+    is_usual = (is_rotated[i] != 0) == family.attention.is_rotated(i, false);
+  }
+  if (is_usual) return {};
+  return config.unexpected_value("no_rope_layers",
+                                 fmt::format("0 for every layer whose number, counted from 1, is a "
+                                             "multiple of {}, and 1 for the others",
+                                             every),
+                                 ErrorCode::kUnsupported);
+}
+
 Result<void> read_window(const JsonObject& config, const FamilyFolder& of, uint32_t n_layers,
                          GgufKeys& keys) {
   if (of.type->window == FolderWindow::kNone) return {};
+  if (of.type->window == FolderWindow::kListed) return read_listed_windows(config, n_layers, keys);
   TRY_ASSIGN(const auto window, config.number("sliding_window"));
   bool has_windows = window.value_or(0) > 0;
   if (has_windows && of.type->window == FolderWindow::kIfEnabled) {
@@ -308,9 +364,23 @@ Result<json::value> text_config(json::value parsed) {
   return json::value(std::move(merged));
 }
 
-// Adds the defaults of the model type for absent keys; a null counts as present.
+// Returns the value that all elements of a list have, or the value itself: some configs state a
+// number for each layer.
+json::value only_value(const json::value& value) {
+  const json::array* list = value.if_array();
+  if (!list || list->empty()) return value;
+  const bool is_same = std::ranges::all_of(*list, [&](const auto& v) { return v == (*list)[0]; });
+  return is_same ? (*list)[0] : value;
+}
+
+// Gives keys their usual names, and adds the defaults of the model type for absent keys; a null
+// counts as present.
 json::value with_defaults(json::value config, const FolderType& type) {
   json::object& all = config.get_object();
+  for (const FolderKey& key : type.keys) {
+    const json::value* value = all.if_contains(key.name);
+    if (value && !all.contains(key.usual)) all[key.usual] = only_value(json::value(*value));
+  }
   auto defaults = parse_json_file(type.defaults, kFile);
   CHECK(defaults.has_value());
   for (auto& member : defaults->get_object()) all.insert(member);
@@ -319,6 +389,20 @@ json::value with_defaults(json::value config, const FolderType& type) {
     all["num_hidden_layers"] = blocks->get_array().size();
   }
   return config;
+}
+
+// Checks that keys have the only value that is supported, or are absent.
+Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
+  if (type.fixed.empty()) return {};
+  const auto fixed = parse_json_file(type.fixed, kFile);
+  CHECK(fixed.has_value());
+  for (const auto& member : fixed->get_object()) {
+    const json::value* value = config.all().if_contains(member.key());
+    if (!value || *value == member.value()) continue;
+    return config.unexpected_value(std::string_view(member.key().data(), member.key().size()),
+                                   json::serialize(member.value()), ErrorCode::kUnsupported);
+  }
+  return {};
 }
 
 }  // namespace
@@ -340,6 +424,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
     TRY_ASSIGN(out.quantization, read_quantization(config, *of.type));
   }
   TRY(check_activation(config, *of.family));
+  TRY(check_fixed(config, *of.type));
 
   out.architecture = of.family->name;
   out.metadata.insert("general.architecture", out.architecture);
@@ -349,6 +434,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
   TRY(read_scales(config, of, keys));
   TRY(read_window(config, of, counts.n_layers, keys));
+  TRY(check_unrotated(config, *of.family, counts.n_layers));
   // read_recurrence() has added the key if the list of layers has no experts.
   if (!out.metadata.find(fmt::format("{}.expert_count", of.family->name))) {
     TRY(read_experts(config, *of.type, keys));

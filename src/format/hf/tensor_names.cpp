@@ -123,8 +123,8 @@ class FolderTensors {
   // vectors.
   static void give_shape(const TensorSpec& spec, TensorInfo& info) {
     const TensorKind kind = kind_of(spec.id.role);
-    const bool is_row = kind == TensorKind::kRouting && spec.shape.size() == 1 &&
-                        info.shape.size() == 2 && info.shape[0] == 1;
+    const bool is_row = (kind == TensorKind::kRouting || kind == TensorKind::kBias) &&
+                        spec.shape.size() == 1 && info.shape.size() == 2 && info.shape[0] == 1;
     const bool is_conv_kernel = kind == TensorKind::kConvKernel && !info.shape.empty() &&
                                 info.shape.front() == spec.shape.front();
     const bool is_vector =

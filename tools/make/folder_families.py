@@ -1,0 +1,52 @@
+"""How the folders of some families differ from those of a plain decoder, for make_hf_model.py.
+
+OF: {architecture: {"type": model_type, "names": {part of a GGUF tensor's name: name in the folder}, "keys": {usual key of config.json: its name},
+"config": {key: its value, or a function of key() that returns it}}}
+"""
+
+SHARED = {f"ffn_{part}_shexp.weight": f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}
+MOE = {"first_k_dense_replace": lambda key: key("leading_dense_block_count"), "routed_scaling_factor": lambda key: key("expert_weights_scale"),
+       "norm_topk_prob": True}
+
+
+def n_shared(key):
+    """Returns the number of shared experts, of which GGUF files state the width together."""
+    return key("expert_shared_feed_forward_length") // key("expert_feed_forward_length")
+
+
+def layer_types(every):
+    """Returns the function that lists the layers, of which every n-th has full attention."""
+    return lambda key: ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(key("block_count"))]
+
+
+OF = {
+    "smollm3": {"type": "smollm3", "config": {"no_rope_layers": lambda key: [int((i + 1) % 4 != 0) for i in range(key("block_count"))]}},
+    "olmo2": {"type": "olmo2", "config": {"layer_types": lambda key: layer_types(4)(key) if key("attention.sliding_window") else None}},
+    "olmoe": {"type": "olmoe", "config": {"norm_topk_prob": False}},
+    "seed_oss": {"type": "seed_oss"},
+    "exaone4": {"type": "exaone4", "config": {"layer_types": layer_types(4)}},
+    "exaone-moe": {"type": "exaone_moe", "names": {**SHARED, "exp_probs_b.bias": "mlp.e_score_correction_bias"},
+                   "config": {**MOE, "layer_types": layer_types(4), "num_shared_experts": n_shared}},
+    "ernie4_5": {"type": "ernie4_5"},
+    "ernie4_5-moe": {"type": "ernie4_5_moe", "names": {**SHARED, "exp_probs_b.bias": "mlp.moe_statics.e_score_correction_bias"},
+                     "keys": {"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
+                     "config": {"moe_layer_start_index": MOE["first_k_dense_replace"], "moe_layer_interval": 1, "moe_num_shared_experts": n_shared}},
+    "glm4": {"type": "glm4", "names": {"post_attention_norm.weight": "post_self_attn_layernorm.weight", "post_ffw_norm.weight": "post_mlp_layernorm.weight",
+                                       "ffn_up.weight": "mlp.gate_up_proj.weight"}},
+    "gemma": {"type": "gemma", "names": {"ffn_norm.weight": "post_attention_layernorm.weight"}},
+    "arcee": {"type": "arcee", "config": {"hidden_act": "relu2"}},
+    "dots1": {"type": "dots1", "names": SHARED, "keys": {"num_experts": "n_routed_experts"}, "config": {**MOE, "n_shared_experts": n_shared}},
+    "hunyuan-dense": {"type": "hunyuan_v1_dense", "names": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
+                                                            "attn_k_norm.weight": "self_attn.key_layernorm.weight"}},
+}
+OF["hunyuan-moe"] = {"type": "hunyuan_v1_moe",
+                     "names": {**OF["hunyuan-dense"]["names"], "ffn_gate_inp.weight": "mlp.gate.wg.weight",
+                               **{f"ffn_{part}_shexp.weight": f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")}},
+                     "keys": {"num_experts_per_tok": "moe_topk"}, "config": {"num_shared_expert": n_shared}}
+
+
+def with_other_keys(arch, key, config):
+    """Returns config.json with the keys that only this family has."""
+    family = OF.get(arch, {})
+    renamed = {family.get("keys", {}).get(name, name): value for name, value in config.items()}
+    return renamed | {name: value(key) if callable(value) else value for name, value in family.get("config", {}).items()}
