@@ -5,8 +5,11 @@
 #include <array>
 #include <vector>
 
+#include "catalogue/families/afmoe.h"
 #include "catalogue/families/arcee.h"
+#include "catalogue/families/bailing.h"
 #include "catalogue/families/bert.h"
+#include "catalogue/families/cohere.h"
 #include "catalogue/families/deepseek.h"
 #include "catalogue/families/dots.h"
 #include "catalogue/families/ernie.h"
@@ -20,6 +23,7 @@
 #include "catalogue/families/llama.h"
 #include "catalogue/families/minimax.h"
 #include "catalogue/families/mistral.h"
+#include "catalogue/families/muse.h"
 #include "catalogue/families/nemotron.h"
 #include "catalogue/families/olmo.h"
 #include "catalogue/families/phi.h"
@@ -27,6 +31,7 @@
 #include "catalogue/families/qwen_delta.h"
 #include "catalogue/families/seed_oss.h"
 #include "catalogue/families/smollm.h"
+#include "catalogue/families/starcoder.h"
 #include "catalogue/family.h"
 
 namespace kvik {
@@ -50,7 +55,8 @@ constexpr auto kFamilies =
            kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
            kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
            kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
-           kArceeFamilies, kBertFamilies);
+           kArceeFamilies, kCohereFamilies, kStarcoderFamilies, kAfmoeFamilies, kMuseFamilies,
+           kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

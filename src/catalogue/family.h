@@ -36,10 +36,13 @@ struct FolderType {
   FolderWindow window = FolderWindow::kNone;
   bool has_experts = false;
   bool has_zero_centered_norms = false;  // norm weights are stored minus one
-  bool has_query_scalar = false;         // attention is scaled by 1 / sqrt(query_pre_attn_scalar)
+  bool is_last_norm_centered = true;     // that of the last norm, too
+  // Q and K are normalized without weights, and "qk_scale_factor" is a factor of Q. GGUF files have
+  // these numbers as weights.
+  bool has_plain_qk_norm = false;
+  bool has_query_scalar = false;  // attention is scaled by 1 / sqrt(query_pre_attn_scalar)
   // Rows of a head are ordered as in a GGUF file, although RoPE rotates adjacent pairs.
-  bool is_interleaved =
-      false;  // rows of a head are ordered as in a GGUF file although RoPE rotates adjacent pairs
+  bool is_interleaved = false;
   ExpertStacks stacks = ExpertStacks::kUsual;
   std::span<const FolderName> names = {};  // names of tensors that differ from the usual ones
   // Names of the stacked experts of a layer: gate and up, and down.
@@ -70,9 +73,9 @@ struct AttentionTraits {
   Presence output_bias = Presence::kNone;
   QkNorm qk_norm = QkNorm::kNone;
   bool is_qk_norm_optional = false;  // some models have no QK norm
-  bool is_fused = false;             // one tensor for Q, K and V, and one for gate and up
+  bool is_fused = false;             // one tensor for Q, K and V
   bool has_sinks = false;
-  bool has_output_gate = false;
+  OutputGate output_gate = OutputGate::kNone;
   bool is_norm_after_rope = false;  // q and k are normalized after RoPE
   bool is_latent = false;           // multi-head latent attention (LatentConfig)
   bool is_unscaled = false;         // q·k is not scaled unless a key says so
@@ -105,11 +108,15 @@ struct RopeTraits {
 };
 
 struct NormTraits {
-  double eps = 1e-5;  // value in synthetic models of the family
+  double eps = 1e-5;          // value in synthetic models of the family
+  double post_eps = 0;        // of the norms of outputs; 0: that of the others
+  bool of_embedding = false;  // ModelConfig::has_embedding_norm
+  NormKind kind = NormKind::kRms;
   bool has_pre_norms = true;
   bool has_post_norms = false;
   bool is_ffn_norm_post_attention = false;  // the tensor of the FFN norm is "post_attention_norm"
   bool is_last_norm_embeddings = false;     // the tensor of the last norm is "token_embd_norm"
+  bool is_shared = false;                   // by both halves of a layer
 };
 
 // Experts of the models of a family. A key of the file says whether a model has experts.
@@ -118,6 +125,7 @@ struct ExpertTraits {
   bool has_shared_gate = false;
   ExpertScoring scoring = ExpertScoring::kSoftmax;  // unless a key says otherwise
   bool has_score_bias = false;
+  uint32_t n_dense_layers = 0;  // first layers without experts, unless a key says otherwise
   Presence correction_bias = Presence::kNone;
   bool has_biases = false;
 };
@@ -140,11 +148,14 @@ struct Family {
   NormTraits norms = {};
   std::optional<ExpertTraits> experts = {};
   RecurrenceTraits recurrence = {};
-  bool scales_embedding = false;  // embeddings are multiplied by sqrt(model_dim)
+  bool scales_embedding = false;     // embeddings are multiplied by sqrt(model_dim)
+  bool has_parallel_halves = false;  // ModelConfig::has_parallel_halves
+  bool has_logit_factor = false;     // "logit_scale" is a factor of the logits
   bool has_scales = false;  // keys give scales of embedding, residual stream, attention and logits
-  bool may_have_mlp_biases = false;
-  bool has_fused_mlp = false;  // gate and up are one tensor, also if Q, K and V are not
-  double logit_soft_cap = 0;   // value in synthetic models of the family
+  Presence mlp_bias = Presence::kNone;
+  bool has_fused_mlp = false;  // gate and up are one tensor
+  bool has_head_bias = false;
+  double logit_soft_cap = 0;  // value in synthetic models of the family
   // The numbers of KV heads and the MLP sizes are lists with an entry per layer.
   bool has_layer_kinds = false;
   // Each layer has either a mixer or a feed-forward block; lists in the file say which

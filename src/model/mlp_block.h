@@ -67,8 +67,8 @@ class MlpBlock {
   MlpBlock(Backend& backend, const ModelConfig& config, Rows buffer)
       : gated_(backend, config.activation, buffer) {}
 
-  void forward(const FeedForwardWeights& w, ResidualStream& x) {
-    x.add_projection(gated_.product(x.normed(w.norm), *w.gate_up, w.gate_up_bias),
+  void forward(const FeedForwardWeights& w, const Buffer& norm, ResidualStream& x) {
+    x.add_projection(gated_.product(x.normed(norm), *w.gate_up, w.gate_up_bias),
                      {.weights = *w.down, .bias = w.down_bias, .post_norm = w.post_norm});
   }
 

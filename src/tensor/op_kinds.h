@@ -9,7 +9,7 @@ enum class RopePairing : uint8_t { kInterleaved, kHalves };  // (2i, 2i+1), or (
 // kClampedSwish: with x = min(gate, 7) and y = up clamped to ±7, x · sigmoid(1.702 x) · (y + 1)
 // (gpt-oss). kSigmoid: y / (1 + e^-x). kNone: x · y. kReluSquared: max(x, 0)² of a single input (So
 // et al. 2021; Nemotron-H). kGelu: x · Φ(x) of a single input (Hendrycks and Gimpel 2016);
-// kGatedGelu: the same times y.
+// kGatedGelu: the same times y. kPlainGeluTanh: kGeluTanh of a single input.
 enum class Activation : uint8_t {
   kSilu,
   kGeluTanh,
@@ -19,11 +19,13 @@ enum class Activation : uint8_t {
   kReluSquared,
   kGelu,
   kGatedGelu,
+  kPlainGeluTanh,
 };
 
 // Returns whether a feed-forward block with this activation has a gate projection.
 constexpr bool has_gate(Activation activation) {
-  return activation != Activation::kReluSquared && activation != Activation::kGelu;
+  return activation != Activation::kReluSquared && activation != Activation::kGelu &&
+         activation != Activation::kPlainGeluTanh;
 }
 
 // Pooling turns the hidden states of a text's tokens into one vector: their mean, the state of the

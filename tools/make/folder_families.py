@@ -1,12 +1,14 @@
 """How the folders of some families differ from those of a plain decoder, for make_hf_model.py.
 
-OF: {architecture: {"type": model_type, "names": {part of a GGUF tensor's name: name in the folder}, "keys": {usual key of config.json: its name},
-"config": {key: its value, or a function of key() that returns it}}}
+OF: {architecture: {"type": model_type, "top": names of the tensors of no layer, "names": {part of a GGUF tensor's name: name in the folder},
+"keys": {usual key of config.json: its name}, "config": {key: its value, or a function of key() that returns it}}}
 """
 
 SHARED = {f"ffn_{part}_shexp.weight": f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}
 MOE = {"first_k_dense_replace": lambda key: key("leading_dense_block_count"), "routed_scaling_factor": lambda key: key("expert_weights_scale"),
        "norm_topk_prob": True}
+COHERE = {"keys": {"rms_norm_eps": "layer_norm_eps"}, "config": {"logit_scale": lambda key: key("logit_scale")}}
+BIASES = {f"{part}.bias": f"{name}.bias" for part, name in (("attn_norm", "input_layernorm"), ("ffn_norm", "post_attention_layernorm"))}
 
 
 def n_shared(key):
@@ -17,6 +19,11 @@ def n_shared(key):
 def layer_types(every):
     """Returns the function that lists the layers, of which every n-th has full attention."""
     return lambda key: ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(key("block_count"))]
+
+
+def ends(names):
+    """Returns the names with ".weight", of parts and of folders."""
+    return {f"{part}.weight": f"{name}.weight" for part, name in names.items()}
 
 
 OF = {
@@ -38,6 +45,26 @@ OF = {
     "dots1": {"type": "dots1", "names": SHARED, "keys": {"num_experts": "n_routed_experts"}, "config": {**MOE, "n_shared_experts": n_shared}},
     "hunyuan-dense": {"type": "hunyuan_v1_dense", "names": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
                                                             "attn_k_norm.weight": "self_attn.key_layernorm.weight"}},
+    "command-r": {"type": "cohere", **COHERE},
+    "cohere2": {"type": "cohere2", **COHERE, "config": {**COHERE["config"], "layer_types": layer_types(4)}},
+    "starcoder2": {"type": "starcoder2", "keys": {"rms_norm_eps": "norm_epsilon"}, "config": {"hidden_act": "gelu_pytorch_tanh"},
+                   "names": {**BIASES, **{f"ffn_{part}.{kind}": f"mlp.{name}.{kind}" for part, name in (("up", "c_fc"), ("down", "c_proj"))
+                                          for kind in ("weight", "bias")}}},
+    "phi2": {"type": "phi", "keys": {"rms_norm_eps": "layer_norm_eps"}, "config": {"hidden_act": "gelu_new"},
+             "top": {"output_norm.weight": "model.final_layernorm.weight", "output_norm.bias": "model.final_layernorm.bias"},
+             "names": {**BIASES, **{f"{part}.{kind}": f"{name}.{kind}" for part, name in (("attn_output", "self_attn.dense"), ("ffn_up", "mlp.fc1"),
+                                                                                         ("ffn_down", "mlp.fc2")) for kind in ("weight", "bias")}}},
+    "afmoe": {"type": "afmoe", "names": {**SHARED, "exp_probs_b.bias": "mlp.expert_bias", **ends({
+        "ffn_norm": "pre_mlp_layernorm", "post_ffw_norm": "post_mlp_layernorm", "attn_gate": "self_attn.gate_proj", "ffn_gate_inp": "mlp.router.gate"})},
+              "config": {"num_dense_layers": MOE["first_k_dense_replace"], "route_scale": MOE["routed_scaling_factor"], "route_norm": True,
+                         "mup_enabled": True, "layer_types": layer_types(4), "num_shared_experts": n_shared}},
+    "muse-glimmer": {"type": "muse_glimmer_text", "names": ends({"ffn_norm": "pre_feedforward_layernorm", "attn_gate": "self_attn.gate_proj"}),
+                     "config": {"layer_types": layer_types(4), "output_multiplier": lambda key: key("logit_scale"),
+                                "final_logit_softcapping": lambda key: key("final_logit_softcapping")}},
+    "mistral4": {"type": "mistral4", "config": {"norm_topk_prob": True}},
+    "hy_v3": {"type": "hy_v3", "names": {"exp_probs_b.bias": "mlp.expert_bias", "ffn_gate_inp.weight": "mlp.router.gate.weight",
+                                         **{f"ffn_{part}_shexp.weight": f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")}},
+              "config": {**MOE, "router_scaling_factor": MOE["routed_scaling_factor"], "num_shared_experts": n_shared}},
 }
 OF["hunyuan-moe"] = {"type": "hunyuan_v1_moe",
                      "names": {**OF["hunyuan-dense"]["names"], "ffn_gate_inp.weight": "mlp.gate.wg.weight",
@@ -45,8 +72,11 @@ OF["hunyuan-moe"] = {"type": "hunyuan_v1_moe",
                      "keys": {"num_experts_per_tok": "moe_topk"}, "config": {"num_shared_expert": n_shared}}
 
 
+def of(arch, what):
+    return OF.get(arch, {}).get(what, {})
+
+
 def with_other_keys(arch, key, config):
     """Returns config.json with the keys that only this family has."""
-    family = OF.get(arch, {})
-    renamed = {family.get("keys", {}).get(name, name): value for name, value in config.items()}
-    return renamed | {name: value(key) if callable(value) else value for name, value in family.get("config", {}).items()}
+    renamed = {of(arch, "keys").get(name, name): value for name, value in config.items()}
+    return renamed | {name: value(key) if callable(value) else value for name, value in of(arch, "config").items()}

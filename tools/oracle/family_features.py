@@ -7,8 +7,15 @@ A family of known parts needs a line here. Features:
   window_unscaled: the scaling of RoPE does not apply to layers with windows
   norm_after_rope: q and k are normalized after RoPE
   ffn_norm: name of the norm before the feed-forward block
+  latent: MLA, whose YaRN scales scores instead of RoPE
   raw_weights: the weights of the chosen experts are not normalized unless a key says so
   fused_mlp: one tensor for gate and up
+  layer_norm: norms subtract the mean, too
+  parallel: attention and MLP read the input of the layer
+  logit_factor: the logits are multiplied by "logit_scale"
+  post_eps: epsilon of the norms of outputs
+  embedding: of the embeddings: "sqrt", a factor of sqrt(dim), or "norm", a norm without weights
+  plain: activation of an MLP without a gate
 """
 
 POST = "post_attention_norm.weight"
@@ -24,7 +31,8 @@ FEATURES = {
     "qwen35moe": {"ffn_norm": POST},
     "qwen3next": {"ffn_norm": POST},
     "glm4moe": {"ffn_norm": POST, "raw_weights": True},
-    "deepseek2": {"raw_weights": True},
+    "deepseek2": {"raw_weights": True, "latent": True},
+    "mistral4": {"raw_weights": True, "latent": True},
     "gemma2": {"global_every": 2},
     "gemma3": {"global_every": 6},
     "gpt-oss": {"ffn_norm": POST, "global_every": 2},
@@ -41,6 +49,13 @@ FEATURES = {
     "dots1": {"raw_weights": True},
     "hunyuan-dense": {"norm_after_rope": True},
     "hunyuan-moe": {"norm_after_rope": True},
+    "afmoe": {"global_every": 4, "global_unrotated": True, "embedding": "sqrt"},
+    "muse-glimmer": {"interleaved": True, "global_every": 4, "global_unrotated": True, "logit_factor": True, "post_eps": 1e-8, "embedding": "norm"},
+    "command-r": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight"},
+    "cohere2": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight",
+                "global_every": 4, "global_unrotated": True},
+    "starcoder2": {"layer_norm": True, "plain": "gelu_tanh"},
+    "phi2": {"layer_norm": True, "parallel": True, "ffn_norm": "attn_norm.weight", "plain": "gelu_tanh"},
 }
 
 

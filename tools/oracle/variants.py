@@ -198,4 +198,27 @@ VARIANTS = {
     "hunyuan": ("hunyuan_v1_dense", {"head_dim": 16, "tie_word_embeddings": True}, None),
     "hunyuan-alpha": ("hunyuan_v1_dense", {"head_dim": 16, **rope("dynamic", alpha=50.0, factor=1.0)}, None),
     "hunyuan-moe": ("hunyuan_v1_moe", {"head_dim": 16, "num_experts": 4, "moe_topk": 2}, None),
+    "cohere": ("cohere", {"logit_scale": 0.25}, None),
+    "cohere-tied": ("cohere", {"logit_scale": 0.0625, "tie_word_embeddings": True}, None),
+    "cohere2": ("cohere2", {"num_hidden_layers": 4, "sliding_window": 16, "head_dim": 16, "logit_scale": 0.25}, None),
+    "starcoder2": ("starcoder2", {}, None),
+    "starcoder2-window": ("starcoder2", {"sliding_window": 16, "tie_word_embeddings": True}, None),
+    "phi": ("phi", {"num_key_value_heads": 4}, None),
+    "afmoe": ("afmoe", {**MOE, "head_dim": 16, "num_hidden_layers": 5, "num_dense_layers": 1, "num_experts": 8, "num_shared_experts": 2,
+                        "route_scale": 2.5, "mup_enabled": True, "sliding_window": 16}, None),
+    "muse-glimmer": ("muse_glimmer", {
+        "text_config": {**SMALL, "model_type": "muse_glimmer_text", "head_dim": 16, "num_hidden_layers": 4, "sliding_window": 16,
+                        "output_multiplier": 0.5},
+        "vision_config": {**VISION, "model_type": "muse_glimmer_vision"}, "tie_word_embeddings": False}, None),
+    "mistral4": ("mistral4", {**MLA, "q_lora_rank": 24, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0, "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
+        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}}, None),
+    "hy-v3": ("hy_v3", {**MOE, "head_dim": 16, "num_hidden_layers": 3, "num_experts": 8, "router_scaling_factor": 2.5}, None),
+    "solar-open": ("solar_open", {**MOE, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
+                                  "intermediate_size": None}, None),
+    "exaone4.5-with-vision": ("exaone4_5", {
+        "text_config": {**SMALL, "model_type": "exaone4", "num_hidden_layers": 4, "sliding_window": 16},
+        "vision_config": {**VISION, "depth": 1, "num_heads": 2, "out_hidden_size": 64}, "tie_word_embeddings": False}, None),
+    "youtu": ("youtu", {"kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+                        "num_key_value_heads": 4, "head_dim": 8}, None),
 }

@@ -14,7 +14,7 @@ inline constexpr Family kArceeFamilies[] = {
     {.name = "arcee",
      .activation = Activation::kReluSquared,
      .attention = {.qkv_bias = Presence::kOptional, .output_bias = Presence::kOptional},
-     .may_have_mlp_biases = true,
+     .mlp_bias = Presence::kOptional,
      .folders = kArceeFolders},
 };
 

@@ -11,6 +11,7 @@ using enum TensorRole;
 // full attention, without RoPE.
 inline constexpr FolderType kExaone4Folders[] = {
     {.model_type = "exaone4",
+     .multimodal_type = "exaone4_5",
      .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false})",
      .window = FolderWindow::kListed},
 };

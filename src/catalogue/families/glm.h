@@ -15,6 +15,13 @@ inline constexpr FolderType kGlm4MoeFolders[] = {
                      "n_shared_experts": 1})",
      .has_experts = true,
      .names = kSharedExpertsNames},
+    {.model_type = "solar_open",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "norm_topk_prob": true,
+                     "rope_theta": 1e6, "n_group": 1, "topk_group": 1,
+                     "routed_scaling_factor": 1.0, "n_shared_experts": 1})",
+     .fixed = R"({"attention_bias": false})",
+     .has_experts = true,
+     .names = kSharedExpertsNames},
 };
 
 inline constexpr FolderName kGlm4Names[] = {

@@ -16,7 +16,7 @@ inline constexpr Family kSeedOssFamilies[] = {
      .attention = {.qkv_bias = Presence::kOptional, .output_bias = Presence::kOptional},
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.eps = 1e-6, .is_ffn_norm_post_attention = true},
-     .may_have_mlp_biases = true,
+     .mlp_bias = Presence::kOptional,
      .folders = kSeedOssFolders},
 };
 

@@ -21,7 +21,7 @@ inline constexpr Family kSmolLmFamilies[] = {
                    .lists_windows = true,
                    .unrotated_every = 4},
      .norms = {.eps = 1e-6},
-     .may_have_mlp_biases = true,
+     .mlp_bias = Presence::kOptional,
      .folders = kSmolLm3Folders},
 };
 

@@ -215,8 +215,9 @@ Result<void> read_rope(const JsonObject& config, const Family& family, RopeHead 
   };
   TRY_ASSIGN(double base, positive(part_with("rope_theta"), "rope_theta", 10000));
   const JsonObject& partial = part_with("partial_rotary_factor");
-  TRY_ASSIGN(const double share, positive(partial, "partial_rotary_factor", 1));
+  TRY_ASSIGN(double share, positive(partial, "partial_rotary_factor", 1));
   if (share > 1) return partial.unexpected_value("partial_rotary_factor", "at most 1");
+  if (family.attention.is_latent) share = 1;  // head.n_dims are the rotated ones
   TRY_ASSIGN(const auto n_stated, config.number("rotary_dim"));
   if (n_stated.value_or(0) > head.n_dims) {
     return config.unexpected_value("rotary_dim",

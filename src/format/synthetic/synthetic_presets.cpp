@@ -130,6 +130,15 @@ constexpr ModelPreset kPresets[] = {
     {{"test-dots1", "dots1", 3, 64, 4, 4, 16, 160, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 192, 1, 2.5f, true, true}},
     {{"test-hunyuan", "hunyuan-dense", 2, 64, 4, 2, 16, 160, 2048, 1e7f, 0, 260, true}},
     {{"test-hunyuanmoe", "hunyuan-moe", 2, 64, 4, 2, 16, 96, 2048, 1e7f, 0, 260, false}, {8, 3, 96, 96}},
+    {{"test-commandr", "command-r", 2, 64, 4, 2, 16, 160, 2048, 8e6f, 0, 260, true}, {}, {}, {}, 0, true, true, {}, {}, {}, {}, 0.25f},
+    {{"test-cohere2", "cohere2", 4, 64, 4, 2, 16, 160, 2048, 5e4f, 32, 260, true}, {}, {}, {}, 0, true, true, {}, {}, {}, {}, 0.25f},
+    {{"test-starcoder2", "starcoder2", 2, 64, 4, 2, 16, 160, 2048, 1e5f, 32, 260, true}},
+    {{"test-phi2", "phi2", 2, 64, 4, 4, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {.n_dims = 8}},
+    {{"test-afmoe", "afmoe", 5, 64, 4, 2, 16, 160, 2048, 1e4f, 32, 260, false}, {8, 3, 96, 192, 1, 2.5f, true, true}},
+    {{"test-museglimmer", "muse-glimmer", 4, 64, 4, 2, 16, 160, 2048, 1e4f, 32, 260, false}, {}, {}, {}, 0, true, true, {}, {}, {}, {}, 0.5f},
+    {{"test-mistral4", "mistral4", 2, 64, 4, 1, 48, 160, 256, 1e4f, 0, 260, false}, {8, 3, 96, 96, 0, 1.0f, true}, {.scaling = "yarn", .factor = 8.0f, .n_ctx_original = 32, .log_multiplier = 0.1f}, {}, 0.1f, true, false, {32, 24, 16, 16, 24}},
+    {{"test-hyv3", "hy_v3", 3, 64, 4, 2, 16, 160, 2048, 1e7f, 0, 260, false}, {8, 3, 96, 96, 1, 2.5f, true, true}},
+    {{"test-bailingmoe2", "bailingmoe2", 3, 64, 4, 2, 16, 160, 2048, 6e5f, 0, 260, false}, {8, 3, 96, 96, 1, 2.5f, true, true, 4, 2}, {.n_dims = 8}},
     {{"test-gptoss", "gpt-oss", 4, 64, 4, 2, 16, 96, 2048, 1.5e5f, 32, 260, false}, {8, 3, 96}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 124}},
 };
 // clang-format on

@@ -153,6 +153,10 @@ inline void gated_activation_row(Activation activation, const float* gate, const
     case Activation::kGelu:
       return each_16(
           n, [&](uint32_t i, auto lanes) { lanes.write(out + i, gelu(lanes.read(gate + i))); });
+    case Activation::kPlainGeluTanh:
+      return each_16(n, [&](uint32_t i, auto lanes) {
+        lanes.write(out + i, gelu_tanh(lanes.read(gate + i)));
+      });
     case Activation::kGatedGelu:
       return each_16(n, [&](uint32_t i, auto lanes) {
         lanes.write(out + i, mul(gelu(lanes.read(gate + i)), lanes.read(up + i)));
