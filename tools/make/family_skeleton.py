@@ -76,7 +76,7 @@ def patterns(tensors):
 
 
 class Family:
-    """What a config and its tensors show."""
+    """The traits of a model that its config and its tensors show."""
 
     def __init__(self, config, tensors, catalogue):
         self.whole, self.catalogue = config, catalogue

@@ -1,4 +1,4 @@
-"""How the folders of some families differ from those of a plain decoder, for make_hf_model.py.
+"""The names of tensors and the keys of config.json that only the folders of some families have, for make_hf_model.py.
 
 OF: {architecture: {"type": model_type, "top": names of the tensors of no layer, "names": {part of a GGUF tensor's name: name in the folder},
 "keys": {usual key of config.json: its name}, "config": {key: its value, or a function of key() that returns it}}}

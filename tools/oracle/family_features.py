@@ -1,4 +1,4 @@
-"""What the formulas of the families add to those of a plain decoder, for reference_logits.py.
+"""The features that the families have beside those of a Llama model, for reference_logits.py.
 
 A family of known parts needs a line here. Features:
   interleaved: RoPE rotates the dimensions (2i, 2i + 1), not (i, i + half)
