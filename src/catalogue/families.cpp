@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catalogue/families/afmoe.h"
+#include "catalogue/families/apertus.h"
 #include "catalogue/families/arcee.h"
 #include "catalogue/families/bailing.h"
 #include "catalogue/families/bert.h"
@@ -55,8 +56,8 @@ constexpr auto kFamilies =
            kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
            kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
            kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
-           kArceeFamilies, kCohereFamilies, kStarcoderFamilies, kAfmoeFamilies, kMuseFamilies,
-           kBertFamilies);
+           kArceeFamilies, kApertusFamilies, kCohereFamilies, kStarcoderFamilies, kAfmoeFamilies,
+           kMuseFamilies, kBailingFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

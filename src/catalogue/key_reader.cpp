@@ -117,6 +117,31 @@ Result<float> KeyReader::positive(std::string_view key, double fallback) const {
               fmt::format("metadata key '{}' is {}, expected a number > 0", full(key), x));
 }
 
+Result<std::vector<float>> KeyReader::reals(std::string_view key, size_t n) const {
+  const Metadata::Value* value = metadata_.find(full(key));
+  std::vector<double> numbers;
+  if (value && std::holds_alternative<std::vector<double>>(*value)) {
+    numbers = std::get<std::vector<double>>(*value);
+    TRY(check_length(key, numbers.size(), n));
+  } else {
+    TRY_ASSIGN(const auto number, metadata_.get_float(full(key)));
+    if (!number) {
+      return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is missing", full(key)));
+    }
+    numbers.assign(n, *number);
+  }
+  std::vector<float> reals;
+  for (const double number : numbers) {
+    if (!(std::abs(number) <= std::numeric_limits<float>::max())) {
+      return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' holds {}, expected a finite "
+                                                   "number",
+                                                   full(key), number));
+    }
+    reals.push_back(static_cast<float>(number));
+  }
+  return reals;
+}
+
 Result<bool> KeyReader::flag(std::string_view key, bool fallback) const {
   TRY_ASSIGN(const auto value, metadata_.get_bool(full(key)));
   return value.value_or(fallback);

@@ -128,6 +128,7 @@ struct MlpConfig {
   uint32_t ffn_dim = 0;
   bool is_fused = false;  // one tensor in the file for gate and up
   bool has_biases = false, are_biases_optional = false;
+  Xielu xielu = {};  // of Activation::kXielu
 };
 
 // Function that turns a router's scores into expert probabilities.

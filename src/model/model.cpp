@@ -29,7 +29,7 @@ class ModelLoader {
     using enum TensorRole;
     TRY(check_vocabulary());
     TRY(check_heads());
-    TRY(check_norms());
+    TRY(check_operations());
     TRY_ASSIGN(model_->embedding_, tensors_.matrix({kEmbedding}));
     if (config_.encoder) {
       TRY(load_encoder(model_->encoder_));
@@ -85,12 +85,16 @@ class ModelLoader {
     return {};
   }
 
-  Result<void> check_norms() const {
-    if (config_.encoder || config_.norm == NormKind::kRms || backend_.can_encode()) return {};
+  Result<void> check_operations() const {
+    const bool has_norm =
+        config_.encoder || config_.norm == NormKind::kRms || backend_.can_encode();
+    const bool has_activation = config_.activation != Activation::kXielu || backend_.has_xielu();
+    if (has_norm && has_activation) return {};
     return fail(ErrorCode::kUnsupported,
-                fmt::format("models of architecture '{}' have layer norms, which {} does not "
-                            "compute, expected --device cpu",
-                            config_.architecture, backend_.name()));
+                fmt::format("models of architecture '{}' have {}, which {} does not compute, "
+                            "expected --device cpu",
+                            config_.architecture, has_norm ? "xIELU activations" : "layer norms",
+                            backend_.name()));
   }
 
   // Loads a layer. Weights that the layer does not have stay empty.
@@ -144,6 +148,8 @@ class ModelLoader {
         TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm, kFfnNormBias}, layer));
       }
     }
+    const auto* mlp = std::get_if<MlpConfig>(&config_.layers[layer].feed_forward);
+    if (mlp) f.xielu = mlp->xielu;
     TRY_ASSIGN(f.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
     TRY_ASSIGN(f.score_bias, tensors_.vectors({kScoreBias}, layer));
     TRY_ASSIGN(f.correction_bias, tensors_.host_vectors({kCorrectionBias}, layer));

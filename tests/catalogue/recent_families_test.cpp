@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+#include <variant>
 #include <vector>
 
 #include "catalogue/model_config.h"
@@ -119,6 +122,29 @@ TEST(RecentFamilies, the_first_layer_of_hy_v3_has_no_experts_unless_a_key_says_o
   EXPECT_EQ(usual.experts()->scoring, ExpertScoring::kSigmoid);
   const ModelConfig stated = read(keys().set("leading_dense_block_count", uint64_t{3}));
   EXPECT_EQ(stated.layers[2].experts(), nullptr);
+}
+
+TEST(RecentFamilies, the_parameters_of_xielu_have_keys_without_a_prefix) {
+  std::vector<double> raw(12, 0.0);
+  raw[3] = 1;
+  Keys keys = Keys("apertus");
+  keys.set_global("xielu.alpha_p", raw).set_global("xielu.alpha_n", -1.0);
+  keys.set_global("xielu.beta", 0.5);
+  EXPECT_THAT(error_of(keys).message, HasSubstr("'xielu.eps' is missing"));
+  keys.set_global("xielu.eps", -1e-6);
+  const ModelConfig c = read(keys);
+  const auto of = [&](size_t layer) {
+    return std::get<MlpConfig>(c.layers[layer].feed_forward).xielu;
+  };
+  EXPECT_FLOAT_EQ(of(0).positive, std::log(2.0f));
+  EXPECT_FLOAT_EQ(of(3).positive, std::log1p(std::exp(1.0f)));
+  EXPECT_FLOAT_EQ(of(3).negative, 0.5f + std::log1p(std::exp(-1.0f)));
+  EXPECT_EQ(of(3).linear, 0.5f);
+  EXPECT_EQ(of(3).limit, -1e-6f);
+  keys.set_global("xielu.alpha_p", std::vector<double>(11, 0.0));
+  EXPECT_THAT(error_of(keys).message, HasSubstr("'xielu.alpha_p' has 11 entries, expected 12"));
+  keys.set_global("xielu.alpha_p", std::numeric_limits<double>::infinity());
+  EXPECT_THAT(error_of(keys).message, HasSubstr("expected a finite number"));
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ OF = {
                                        "ffn_up.weight": "mlp.gate_up_proj.weight"}},
     "gemma": {"type": "gemma", "names": {"ffn_norm.weight": "post_attention_layernorm.weight"}},
     "arcee": {"type": "arcee", "config": {"hidden_act": "relu2"}},
+    "apertus": {"type": "apertus", "names": ends({"attn_norm": "attention_layernorm", "ffn_norm": "feedforward_layernorm"}), "config": {"hidden_act": "xielu"}},
     "dots1": {"type": "dots1", "names": SHARED, "keys": {"num_experts": "n_routed_experts"}, "config": {**MOE, "n_shared_experts": n_shared}},
     "hunyuan-dense": {"type": "hunyuan_v1_dense", "names": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
                                                             "attn_k_norm.weight": "self_attn.key_layernorm.weight"}},

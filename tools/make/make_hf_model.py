@@ -105,6 +105,9 @@ class Folder:
         self.top = TOP | state_layers.TOP_NAMES.get(self.arch.removesuffix("_moe").removesuffix("moe"), {}) | folder_families.of(self.arch, "top")
         for tensor in read_tensors(path):
             self.add(*tensor)
+        for name, (_, values) in ((k, v) for k, v in self.metadata.items() if k.startswith("xielu.")):
+            for i, value in enumerate(values):
+                self.tensors[f"model.layers.{i}.mlp.act_fn.{name.removeprefix('xielu.')}"] = (F32, np.float32([value]))
 
     def key(self, name, otherwise=None):
         return self.metadata.get(f"{self.arch}.{name}", otherwise)

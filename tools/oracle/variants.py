@@ -191,6 +191,7 @@ VARIANTS = {
     "glm4": ("glm4", {"head_dim": 16}, None),
     "glm4-plain": ("glm4", {"head_dim": 16, "attention_bias": False}, None),
     "gemma": ("gemma", {"head_dim": 32, "num_key_value_heads": 1, "tie_word_embeddings": True}, None),
+    "apertus": ("apertus", {"head_dim": 16}, None),
     "arcee": ("arcee", {"head_dim": 16, **YARN}, None),
     "arcee-biases": ("arcee", {"head_dim": 16, "attention_bias": True, "mlp_bias": True}, None),
     "dots1": ("dots1", {**MOE, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 2, "first_k_dense_replace": 1, "norm_topk_prob": True,
@@ -210,7 +211,7 @@ VARIANTS = {
         "text_config": {**SMALL, "model_type": "muse_glimmer_text", "head_dim": 16, "num_hidden_layers": 4, "sliding_window": 16,
                         "output_multiplier": 0.5},
         "vision_config": {**VISION, "model_type": "muse_glimmer_vision"}, "tie_word_embeddings": False}, None),
-    "mistral4": ("mistral4", {**MLA, "q_lora_rank": 24, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0, "rope_parameters": {
+    "mistral4": ("mistral4", {**MLA, "head_dim": 24, "q_lora_rank": 24, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0, "rope_parameters": {
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
         "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}}, None),
     "hy-v3": ("hy_v3", {**MOE, "head_dim": 16, "num_hidden_layers": 3, "num_experts": 8, "router_scaling_factor": 2.5}, None),

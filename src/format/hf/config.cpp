@@ -38,6 +38,8 @@ const char* activation_name(Activation activation) {
   switch (activation) {
     case Activation::kReluSquared:
       return "relu2";
+    case Activation::kXielu:
+      return "xielu";
     case Activation::kGelu:
     case Activation::kGatedGelu:
       return "gelu";

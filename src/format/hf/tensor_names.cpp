@@ -22,6 +22,7 @@
 #include "format/hf/interleaved_experts.h"
 #include "format/hf/state_tensors.h"
 #include "format/hf/tensor_shapes.h"
+#include "format/hf/xielu.h"
 #include "format/latent_up.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
@@ -370,6 +371,7 @@ class FolderTensors {
     if (config_.type->is_encoder && is_of_other_task(name)) return true;
     return name.ends_with(".rotary_emb.inv_freq") || name.starts_with(kMtpPrefix) ||
            is_of_mtp_layer(name) || is_unused(name) ||
+           (model_.activation == Activation::kXielu && is_of_xielu(name)) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && is_multimodal_tensor(name));
   }
@@ -446,6 +448,9 @@ bool is_multimodal_tensor(std::string_view name) {
 }
 
 Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig config) {
+  if (find_family(config.architecture)->activation == Activation::kXielu) {
+    TRY(read_xielu(source, config.architecture, config.metadata));
+  }
   TRY_ASSIGN(const ModelConfig model, read_model(source, config.metadata));
   if (config.block_floats) TRY(join_block_floats(source, *config.block_floats));
   if (config.quantization) {

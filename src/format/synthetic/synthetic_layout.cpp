@@ -30,6 +30,19 @@ const Family& family_of(const ModelPreset& preset) {
   return *family;
 }
 
+// Adds the parameters of xIELU, which differ by layer and whose keys have no prefix.
+void add_xielu(Metadata& metadata, uint32_t n_layers) {
+  std::vector<double> positive, negative;
+  for (uint32_t i = 0; i < n_layers; ++i) {
+    positive.push_back(0.25 + 0.5 * i);
+    negative.push_back(0.25 * i - 0.25);
+  }
+  metadata.insert("xielu.alpha_p", std::move(positive));
+  metadata.insert("xielu.alpha_n", std::move(negative));
+  metadata.insert("xielu.beta", std::vector<double>(n_layers, 0.5));
+  metadata.insert("xielu.eps", std::vector<double>(n_layers, -0x1p-20));
+}
+
 void add_vocabulary(Metadata& metadata, uint32_t n_vocab) {
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>", "<pad>"};
   std::vector<int64_t> kinds = {kUnknown, kControl, kControl, kControl};
@@ -291,6 +304,7 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
   if (family.attention.soft_cap != 0) add("attn_logit_softcapping", family.attention.soft_cap);
   if (family.logit_soft_cap != 0) add("final_logit_softcapping", family.logit_soft_cap);
   add_special_keys(p, add);
+  if (family.activation == Activation::kXielu) add_xielu(metadata, p.n_layers);
   add_vocabulary(metadata, p.n_vocab);
   return metadata;
 }

@@ -127,6 +127,7 @@ constexpr ModelPreset kPresets[] = {
     {{"test-glm4", "glm4", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {.n_dims = 8}},
     {{"test-gemma", "gemma", 2, 64, 4, 1, 32, 192, 2048, 1e4f, 0, 260, true}},
     {{"test-arcee", "arcee", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}},
+    {{"test-apertus", "apertus", 2, 64, 4, 2, 16, 160, 2048, 1.2e7f, 0, 260, false}, {}, {.divisors = kOne}},
     {{"test-dots1", "dots1", 3, 64, 4, 4, 16, 160, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 192, 1, 2.5f, true, true}},
     {{"test-hunyuan", "hunyuan-dense", 2, 64, 4, 2, 16, 160, 2048, 1e7f, 0, 260, true}},
     {{"test-hunyuanmoe", "hunyuan-moe", 2, 64, 4, 2, 16, 96, 2048, 1e7f, 0, 260, false}, {8, 3, 96, 96}},

@@ -138,6 +138,7 @@ __device__ __forceinline__ float activated(Activation activation, float gate, co
     case Activation::kGatedGelu:
       return gelu(gate) * *up;
     case Activation::kReluSquared:
+    case Activation::kXielu:  // refused
       break;
   }
   const float x = max_of(gate, 0.0f);
