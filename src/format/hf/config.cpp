@@ -56,9 +56,11 @@ Result<void> check_activation(const JsonObject& config, const Family& family) {
     TRY_ASSIGN(const auto activation, config.text(key));
     if (!activation) continue;
     const std::string_view expected = activation_name(family.activation);
-    const bool is_same =
-        *activation == expected || (*activation == "gelu_new" && expected == "gelu_pytorch_tanh");
-    if (!is_same) {
+    // "gelu_new" is the same function, and the first folders of Gemma have "gelu" instead.
+    const bool is_tanh = expected == "gelu_pytorch_tanh" &&
+                         (*activation == "gelu_new" ||
+                          (*activation == "gelu" && family.activation == Activation::kGeluTanh));
+    if (*activation != expected && !is_tanh) {
       return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
     }
     break;

@@ -218,6 +218,16 @@ TEST(HfConfig, a_key_of_which_one_value_is_supported_must_have_it) {
   EXPECT_THAT(error.message, HasSubstr("expected null"));
 }
 
+TEST(HfConfig, gelu_by_tanh_has_several_names) {
+  for (const char* type : {"gemma", "gemma2", "starcoder2", "phi"}) {
+    read(config(type, R"("hidden_act":"gelu_pytorch_tanh")"));
+    read(config(type, R"("hidden_act":"gelu_new")"));
+  }
+  read(config("gemma", R"("hidden_act":"gelu")"));  // Gemma's first folders mean the same
+  EXPECT_THAT(error_of(config("starcoder2", R"("hidden_act":"gelu")")).message,
+              HasSubstr("expected gelu_pytorch_tanh"));
+}
+
 TEST(HfConfig, a_fixed_alpha_stretches_the_base_of_rope) {
   const FolderConfig c = read(config("hunyuan_v1_dense", R"("rope_theta":10000,
     "rope_scaling":{"type":"dynamic","alpha":1000,"factor":1})"));
