@@ -44,6 +44,7 @@ constexpr std::string_view kMultimodalPrefixes[] = {
     "model.embed_vision.",   "model.embed_audio.",           "model.visual.",
     "model.vision_adapter.", "model.vision_projection."};
 constexpr std::string_view kMtpPrefix = "mtp.";
+constexpr std::string_view kErnieMtpPrefix = "model.mtp_";  // such a head is ignored
 constexpr std::string_view kMtpInput = "mtp.fc.weight";
 // Tensors of an MTP head that does not share the model's embedding or head.
 constexpr std::string_view kMtpOwnTensors[] = {"mtp.embed_tokens.weight", "mtp.lm_head.weight"};
@@ -370,7 +371,7 @@ class FolderTensors {
     const bool is_head = std::ranges::count(kHeadNames, name) > 0;
     if (config_.type->is_encoder && is_of_other_task(name)) return true;
     return name.ends_with(".rotary_emb.inv_freq") || name.starts_with(kMtpPrefix) ||
-           is_of_mtp_layer(name) || is_unused(name) ||
+           name.starts_with(kErnieMtpPrefix) || is_of_mtp_layer(name) || is_unused(name) ||
            (model_.activation == Activation::kXielu && is_of_xielu(name)) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && is_multimodal_tensor(name));
