@@ -190,6 +190,13 @@ class Backend {
   // out = activation(gate) · up. An activation without a gate does not read `up`. out may be gate.
   virtual void gated_activation(Activation activation, Rows gate, Rows up, Rows out) = 0;
 
+  // Returns whether the device has xielu().
+  virtual bool has_xielu() const { return false; }
+  // x = xIELU(x)
+  virtual void xielu(Rows /*x*/, const Xielu& /*parameters*/) {
+    CHECK(false && "xielu() without has_xielu()");
+  }
+
   // Applies RoPE to each head of x in place. Heads begin head_dim columns apart, and the last one
   // may end after its rotated dimensions. x: [M, heads · head_dim] (Su et al. 2021)
   virtual void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) = 0;

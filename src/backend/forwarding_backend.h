@@ -90,6 +90,8 @@ class ForwardingBackend : public Backend {
   }
   void clear(Rows x) override { next_.clear(x); }
   void soft_cap(Rows x, float cap) override { next_.soft_cap(x, cap); }
+  bool has_xielu() const override { return next_.has_xielu(); }
+  void xielu(Rows x, const Xielu& parameters) override { next_.xielu(x, parameters); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
     next_.gated_activation(activation, gate, up, out);
   }

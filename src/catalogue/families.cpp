@@ -5,21 +5,34 @@
 #include <array>
 #include <vector>
 
+#include "catalogue/families/afmoe.h"
+#include "catalogue/families/apertus.h"
+#include "catalogue/families/arcee.h"
+#include "catalogue/families/bailing.h"
 #include "catalogue/families/bert.h"
+#include "catalogue/families/cohere.h"
 #include "catalogue/families/deepseek.h"
+#include "catalogue/families/dots.h"
+#include "catalogue/families/ernie.h"
+#include "catalogue/families/exaone.h"
 #include "catalogue/families/gemma.h"
 #include "catalogue/families/glm.h"
 #include "catalogue/families/gpt_oss.h"
 #include "catalogue/families/granite.h"
+#include "catalogue/families/hunyuan.h"
 #include "catalogue/families/lfm.h"
 #include "catalogue/families/llama.h"
 #include "catalogue/families/minimax.h"
 #include "catalogue/families/mistral.h"
+#include "catalogue/families/muse.h"
 #include "catalogue/families/nemotron.h"
 #include "catalogue/families/olmo.h"
 #include "catalogue/families/phi.h"
 #include "catalogue/families/qwen.h"
 #include "catalogue/families/qwen_delta.h"
+#include "catalogue/families/seed_oss.h"
+#include "catalogue/families/smollm.h"
+#include "catalogue/families/starcoder.h"
 #include "catalogue/family.h"
 
 namespace kvik {
@@ -41,7 +54,10 @@ consteval auto joined(const Family (&... lists)[n]) {
 constexpr auto kFamilies =
     joined(kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
            kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
-           kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kBertFamilies);
+           kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
+           kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
+           kArceeFamilies, kApertusFamilies, kCohereFamilies, kStarcoderFamilies, kAfmoeFamilies,
+           kMuseFamilies, kBailingFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

@@ -11,12 +11,18 @@
 
 namespace kvik {
 
-// When "sliding_window" of a config.json applies: never, always, or only with "use_sliding_window".
-enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled };
+// When "sliding_window" of a config.json applies: never, always, only with "use_sliding_window", or
+// to the layers that "layer_types" lists.
+enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled, kListed };
 
 // Layout of stacked expert weights: [experts, rows, columns] with gate before up; interleaved as in
 // gpt-oss (interleaved_experts.h); or each matrix transposed (Qwen3-VL).
 enum class ExpertStacks : uint8_t { kUsual, kInterleaved, kTransposed };
+
+// A key of config.json, and the name that other model types have for it.
+struct FolderKey {
+  std::string_view name, usual;
+};
 
 // A "model_type" of Hugging Face Transformers: defaults of its config.json, and how its tensors
 // differ from those of a GGUF file.
@@ -24,14 +30,19 @@ struct FolderType {
   std::string_view model_type;  // value of "model_type" in config.json
   // model_type of a multimodal model whose "text_config" has this type
   std::string_view multimodal_type = {};
-  std::string_view defaults;  // JSON with the values that config.json may omit
+  std::string_view defaults;             // JSON with the values that config.json may omit
+  std::span<const FolderKey> keys = {};  // keys that have another name than usual
+  std::string_view fixed = {};           // JSON with keys of which only that value is supported
   FolderWindow window = FolderWindow::kNone;
   bool has_experts = false;
   bool has_zero_centered_norms = false;  // norm weights are stored minus one
-  bool has_query_scalar = false;         // attention is scaled by 1 / sqrt(query_pre_attn_scalar)
+  bool is_last_norm_centered = true;     // that of the last norm, too
+  // Q and K are normalized without weights, and "qk_scale_factor" is a factor of Q. GGUF files have
+  // these numbers as weights.
+  bool has_plain_qk_norm = false;
+  bool has_query_scalar = false;  // attention is scaled by 1 / sqrt(query_pre_attn_scalar)
   // Rows of a head are ordered as in a GGUF file, although RoPE rotates adjacent pairs.
-  bool is_interleaved =
-      false;  // rows of a head are ordered as in a GGUF file although RoPE rotates adjacent pairs
+  bool is_interleaved = false;
   ExpertStacks stacks = ExpertStacks::kUsual;
   std::span<const FolderName> names = {};  // names of tensors that differ from the usual ones
   // Names of the stacked experts of a layer: gate and up, and down.
@@ -62,35 +73,50 @@ struct AttentionTraits {
   Presence output_bias = Presence::kNone;
   QkNorm qk_norm = QkNorm::kNone;
   bool is_qk_norm_optional = false;  // some models have no QK norm
-  bool is_fused = false;             // one tensor for Q, K and V, and one for gate and up
+  bool is_fused = false;             // one tensor for Q, K and V
   bool has_sinks = false;
-  bool has_output_gate = false;
-  bool is_latent = false;    // multi-head latent attention (LatentConfig)
-  bool is_unscaled = false;  // q·k is not scaled unless a key says so
-  double soft_cap = 0;       // value in synthetic models of the family
+  OutputGate output_gate = OutputGate::kNone;
+  bool is_norm_after_rope = false;  // q and k are normalized after RoPE
+  bool is_latent = false;           // multi-head latent attention (LatentConfig)
+  bool is_unscaled = false;         // q·k is not scaled unless a key says so
+  double soft_cap = 0;              // value in synthetic models of the family
   // Every n-th layer has full attention; 1: all layers have the window.
   uint32_t global_every = 1;
-  uint32_t global_at = 0;  // layer i has full attention if i % global_every == global_at
+  uint32_t global_at = 0;            // layer i has full attention if i % global_every == global_at
+  bool lists_windows = false;        // files may list the layers that have the window
+  bool is_global_unrotated = false;  // beside layers with a window, the others have no RoPE
+  uint32_t unrotated_every = 0;      // every n-th layer has no RoPE; 0: all layers have it
 
   // Returns whether a layer has the sliding window that the file states.
   bool is_windowed(uint32_t layer) const {
     return global_every <= 1 || layer % global_every != global_at;
+  }
+  // Returns whether a layer has RoPE. `is_global`: it has full attention, beside layers with a
+  // window.
+  bool is_rotated(uint32_t layer, bool is_global) const {
+    if (is_global && is_global_unrotated) return false;
+    return unrotated_every == 0 || (layer + 1) % unrotated_every != 0;
   }
 };
 
 struct RopeTraits {
   // Pairing in GGUF files. Folders pair (i, i + n_pairs) unless FolderType::is_interleaved is set.
   RopePairing pairing = RopePairing::kInterleaved;
-  bool may_be_absent = false;  // no RoPE, unless "rope.scaling.finetuned" is true
-  bool is_yarn_whole = true;   // YarnConfig::is_whole
+  bool may_be_absent = false;       // no RoPE, unless "rope.scaling.finetuned" is true
+  bool is_yarn_whole = true;        // YarnConfig::is_whole
+  bool is_window_unscaled = false;  // the scaling does not apply to layers with a window
 };
 
 struct NormTraits {
-  double eps = 1e-5;  // value in synthetic models of the family
+  double eps = 1e-5;          // value in synthetic models of the family
+  double post_eps = 0;        // of the norms of outputs; 0: that of the others
+  bool of_embedding = false;  // ModelConfig::has_embedding_norm
+  NormKind kind = NormKind::kRms;
   bool has_pre_norms = true;
   bool has_post_norms = false;
   bool is_ffn_norm_post_attention = false;  // the tensor of the FFN norm is "post_attention_norm"
   bool is_last_norm_embeddings = false;     // the tensor of the last norm is "token_embd_norm"
+  bool is_shared = false;                   // by both halves of a layer
 };
 
 // Experts of the models of a family. A key of the file says whether a model has experts.
@@ -99,6 +125,7 @@ struct ExpertTraits {
   bool has_shared_gate = false;
   ExpertScoring scoring = ExpertScoring::kSoftmax;  // unless a key says otherwise
   bool has_score_bias = false;
+  uint32_t n_dense_layers = 0;  // first layers without experts, unless a key says otherwise
   Presence correction_bias = Presence::kNone;
   bool has_biases = false;
 };
@@ -121,9 +148,13 @@ struct Family {
   NormTraits norms = {};
   std::optional<ExpertTraits> experts = {};
   RecurrenceTraits recurrence = {};
-  bool scales_embedding = false;  // embeddings are multiplied by sqrt(model_dim)
+  bool scales_embedding = false;     // embeddings are multiplied by sqrt(model_dim)
+  bool has_parallel_halves = false;  // ModelConfig::has_parallel_halves
+  bool has_logit_factor = false;     // "logit_scale" is a factor of the logits
   bool has_scales = false;  // keys give scales of embedding, residual stream, attention and logits
-  bool may_have_mlp_biases = false;
+  Presence mlp_bias = Presence::kNone;
+  bool has_fused_mlp = false;  // gate and up are one tensor
+  bool has_head_bias = false;
   double logit_soft_cap = 0;  // value in synthetic models of the family
   // The numbers of KV heads and the MLP sizes are lists with an entry per layer.
   bool has_layer_kinds = false;

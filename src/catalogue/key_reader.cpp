@@ -29,12 +29,16 @@ Result<uint32_t> KeyReader::optional_count(std::string_view key, uint64_t max) c
   return count(key, max);
 }
 
+bool KeyReader::is_list(std::string_view key) const {
+  const Metadata::Value* value = metadata_.find(full(key));
+  return value && (std::holds_alternative<std::vector<int64_t>>(*value) ||
+                   std::holds_alternative<std::vector<uint64_t>>(*value) ||
+                   std::holds_alternative<std::vector<bool>>(*value));
+}
+
 Result<std::vector<uint32_t>> KeyReader::counts(std::string_view key, size_t n, uint64_t max,
                                                 uint64_t fallback) const {
-  const Metadata::Value* value = metadata_.find(full(key));
-  const bool is_list = value && (std::holds_alternative<std::vector<int64_t>>(*value) ||
-                                 std::holds_alternative<std::vector<uint64_t>>(*value));
-  if (!is_list) {
+  if (!is_list(key)) {
     TRY_ASSIGN(const uint32_t all, count(key, max, fallback));
     return std::vector<uint32_t>(n, all);
   }
@@ -111,6 +115,31 @@ Result<float> KeyReader::positive(std::string_view key, double fallback) const {
   if (x >= std::numeric_limits<float>::min()) return x;
   return fail(ErrorCode::kCorrupt,
               fmt::format("metadata key '{}' is {}, expected a number > 0", full(key), x));
+}
+
+Result<std::vector<float>> KeyReader::reals(std::string_view key, size_t n) const {
+  const Metadata::Value* value = metadata_.find(full(key));
+  std::vector<double> numbers;
+  if (value && std::holds_alternative<std::vector<double>>(*value)) {
+    numbers = std::get<std::vector<double>>(*value);
+    TRY(check_length(key, numbers.size(), n));
+  } else {
+    TRY_ASSIGN(const auto number, metadata_.get_float(full(key)));
+    if (!number) {
+      return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is missing", full(key)));
+    }
+    numbers.assign(n, *number);
+  }
+  std::vector<float> reals;
+  for (const double number : numbers) {
+    if (!(std::abs(number) <= std::numeric_limits<float>::max())) {
+      return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' holds {}, expected a finite "
+                                                   "number",
+                                                   full(key), number));
+    }
+    reals.push_back(static_cast<float>(number));
+  }
+  return reals;
 }
 
 Result<bool> KeyReader::flag(std::string_view key, bool fallback) const {

@@ -17,6 +17,9 @@ class KeyReader {
   KeyReader(const Metadata& metadata, std::string prefix)
       : metadata_(metadata), prefix_(std::move(prefix)) {}
 
+  // Returns a reader of the keys "<prefix>.<key>".
+  KeyReader with_prefix(std::string prefix) const { return {metadata_, std::move(prefix)}; }
+
   // Returns the key with the prefix of the architecture.
   std::string full(std::string_view key) const;
 
@@ -34,6 +37,8 @@ class KeyReader {
   // Like counts(), but a list may contain 0, and the key is required.
   Result<std::vector<uint32_t>> counts_or_none(std::string_view key, size_t n, uint64_t max) const;
 
+  bool is_list(std::string_view key) const;  // of numbers or booleans
+
   // Returns a list of n booleans, which may be stored as numbers; empty if the key is absent.
   Result<std::vector<bool>> flags(std::string_view key, size_t n) const;
 
@@ -42,6 +47,10 @@ class KeyReader {
 
   // Returns a number > 0.
   Result<float> positive(std::string_view key, double fallback) const;
+
+  // Returns n numbers of any sign that a float can hold, from a list or from a single number. The
+  // key is required.
+  Result<std::vector<float>> reals(std::string_view key, size_t n) const;
 
   Result<bool> flag(std::string_view key, bool fallback) const;
 

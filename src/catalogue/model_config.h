@@ -47,7 +47,12 @@ struct RopeConfig {
   bool has_divisors = true;  // uses the frequency divisors of the model's tensor, if it has one
 };
 
-// Normalization of q and k before RoPE: none, each head separately, or all heads of a row together.
+// Normalization of rows by their root mean square, or also by their mean (layer norm, Ba et al.
+// 2016), with or without biases.
+enum class NormKind : uint8_t { kRms, kLayer, kLayerWithBias };
+
+// Normalization of q and k, usually before RoPE: none, each head separately, or all heads of a row
+// together.
 enum class QkNorm : uint8_t { kNone, kHead, kRow };
 
 // Attention temperature (Llama 4): queries are scaled by 1 + scale · ln(1 + ⌊position / length⌋),
@@ -70,6 +75,10 @@ struct LatentConfig {
   uint32_t q_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
 };
 
+// Location of the projection to the output gates of attention: none, in Q's tensor, which contains
+// for each head in turn the rows of Q and those of the gate, or in a tensor of its own.
+enum class OutputGate : uint8_t { kNone, kInQ, kOwn };
+
 // Softmax attention over the K and V of earlier tokens (Vaswani et al. 2017); with GQA there are
 // fewer KV heads than query heads (Ainslie et al. 2023).
 struct AttentionConfig {
@@ -84,12 +93,11 @@ struct AttentionConfig {
   bool has_output_bias = false;
   // attention sink: an additional score per head without a value (Xiao et al. 2023)
   bool has_sinks = false;
-  bool is_fused = false;  // one tensor in the file for Q, K and V
-  // The output of a head is multiplied by sigmoid(gate · x). Q's tensor contains, for each head in
-  // turn, the rows of Q and those of the gate.
-  bool has_output_gate = false;
+  bool is_fused = false;                       // one tensor in the file for Q, K and V
+  OutputGate output_gate = OutputGate::kNone;  // the heads' output is multiplied by sigmoid(gate·x)
   bool has_rope = true;  // has RoPE; otherwise only the causal mask depends on the order of tokens
   QkNorm qk_norm = QkNorm::kNone;
+  bool is_norm_after_rope = false;  // q and k are normalized after RoPE (Hunyuan)
   // For families in which only some models have these tensors.
   bool is_qkv_bias_optional = false, is_output_bias_optional = false, is_qk_norm_optional = false;
   bool has_v_norm = false;  // each head of V is RMS-normalized without weights (Gemma 4)
@@ -106,7 +114,7 @@ struct AttentionConfig {
   uint32_t q_dim() const { return n_heads * head_dim; }
   uint32_t kv_dim() const { return n_kv_heads * head_dim; }
   uint32_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
-  uint32_t gate_dim() const { return has_output_gate ? q_dim() : 0; }
+  uint32_t gate_dim() const { return output_gate == OutputGate::kNone ? 0 : q_dim(); }
   // Returns the number of input columns of the output projection.
   uint32_t output_dim() const { return n_heads * (latent.rank ? latent.value_dim : head_dim); }
   // Return the number of columns that one norm of q or k covers.
@@ -119,7 +127,8 @@ struct AttentionConfig {
 struct MlpConfig {
   uint32_t ffn_dim = 0;
   bool is_fused = false;  // one tensor in the file for gate and up
-  bool may_have_biases = false;
+  bool has_biases = false, are_biases_optional = false;
+  Xielu xielu = {};  // of Activation::kXielu
 };
 
 // Function that turns a router's scores into expert probabilities.
@@ -194,15 +203,23 @@ struct ModelConfig {
   uint32_t n_vocab = 0;
   uint32_t n_ctx_train = 0;
 
+  NormKind norm = NormKind::kRms;  // of a layer's inputs and outputs, and of the last layer's
   float norm_eps = 1e-5f;
-  float logit_soft_cap = 0;  // 0: none
+  float post_norm_eps = 1e-5f;      // of the norms of outputs
+  bool has_embedding_norm = false;  // embeddings are RMS-normalized, without weights
+  float logit_soft_cap = 0;         // 0: none
   float embedding_scale = 1.0f;
   float residual_scale = 1.0f;  // factor of what each half of a layer adds to the residual stream
   float logit_scale = 1.0f;
+  bool has_head_bias = false;  // a bias is added to the logits
   Activation activation = Activation::kSilu;
   bool has_pre_norms = true;             // the inputs of both halves of a layer are normalized
   bool has_post_norms = false;           // their outputs are normalized (both: sandwich norms)
   bool is_last_norm_embeddings = false;  // name of the norm after the last layer
+  // Both halves of a layer read the layer's input: x += attention(norm(x)) + mlp(norm(x)) (Wang and
+  // Komatsuzaki 2021).
+  bool has_parallel_halves = false;
+  bool has_one_norm = false;  // the two halves of a layer share a norm
   // The norm before a feed-forward block has the name of a norm after attention, which these models
   // do not have.
   bool is_ffn_norm_post_attention = false;

@@ -218,16 +218,55 @@ Result<void> read_ropes(const KeyReader& keys, const Family& family, ModelConfig
   return {};
 }
 
-// Fills c.layers. All layers have the config `attention`, except for their windows.
+// Returns which layers have the sliding window: those that the file lists, all but every n-th one
+// if it states a number n, and otherwise those of the family.
+Result<std::vector<bool>> windowed_layers(const KeyReader& keys, const Family& family,
+                                          const ModelConfig& c) {
+  constexpr std::string_view kKey = "attention.sliding_window_pattern";
+  const AttentionTraits& traits = family.attention;
+  std::vector<bool> windowed;
+  if (traits.lists_windows && keys.is_list(kKey)) {
+    TRY_ASSIGN(windowed, keys.flags(kKey, c.n_listed_layers()));
+    windowed.resize(c.n_layers);
+    return windowed;
+  }
+  uint32_t every = 0;
+  if (traits.lists_windows) {
+    TRY_ASSIGN(every, keys.optional_count(kKey, kMaxLayers));
+  }
+  for (uint32_t i = 0; i < c.n_layers; ++i) {
+    windowed.push_back(every ? i % every != every - 1 : traits.is_windowed(i));
+  }
+  return windowed;
+}
+
+// Fills c.layers. All layers have the config `attention`, except for their windows and RoPE.
 Result<void> read_layers(const KeyReader& keys, const Family& family,
                          const AttentionConfig& attention, ModelConfig& c) {
   TRY_ASSIGN(const auto experts, read_experts(keys, family, c));
-  TRY_ASSIGN(const uint32_t n_dense, keys.optional_count("leading_dense_block_count", c.n_layers));
+  TRY_ASSIGN(uint32_t n_dense, keys.optional_count("leading_dense_block_count", c.n_layers));
+  if (experts && n_dense == 0) n_dense = family.experts->n_dense_layers;
   TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
-  const MlpConfig mlp{c.ffn_dim, family.attention.is_fused, family.may_have_mlp_biases};
+  TRY_ASSIGN(const std::vector<bool> windowed, windowed_layers(keys, family, c));
+  const bool has_local_rope = family.rope.is_window_unscaled && window > 0;
+  if (has_local_rope) {
+    const RopeConfig& scaled = c.ropes.front();
+    c.ropes.push_back({.base = scaled.base,
+                       .n_dims = scaled.n_dims,
+                       .pairing = scaled.pairing,
+                       .has_divisors = false});
+  }
+  const MlpConfig mlp{.ffn_dim = c.ffn_dim,
+                      .is_fused = family.has_fused_mlp,
+                      .has_biases = family.mlp_bias != Presence::kNone,
+                      .are_biases_optional = family.mlp_bias == Presence::kOptional};
   for (uint32_t i = 0; i < c.n_layers; ++i) {
     AttentionConfig own = attention;
-    if (family.attention.is_windowed(i)) own.window = window;
+    if (windowed[i]) {
+      own.window = window;
+      own.rope = has_local_rope ? 1 : 0;
+    }
+    if (!family.attention.is_rotated(i, window > 0 && !windowed[i])) own.has_rope = false;
     LayerConfig layer{.mixer = own, .feed_forward = mlp};
     if (experts && i >= n_dense) layer.feed_forward = *experts;
     c.layers.push_back(layer);
@@ -244,6 +283,9 @@ Result<void> read_scales(const KeyReader& keys, const Family& family, ModelConfi
     a.scale = c.ropes.front().score_scale / std::sqrt(static_cast<float>(a.latent.q_dim()));
   }
   if (family.scales_embedding) c.embedding_scale = std::sqrt(static_cast<float>(c.model_dim));
+  if (family.has_logit_factor) {
+    TRY_ASSIGN(c.logit_scale, keys.positive("logit_scale", 1.0));
+  }
   if (!family.has_scales) return {};
   TRY_ASSIGN(c.embedding_scale, keys.positive("embedding_scale", 1.0));
   TRY_ASSIGN(c.residual_scale, keys.positive("residual_scale", 1.0));
@@ -352,13 +394,18 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   c.has_post_norms = family->norms.has_post_norms;
   c.is_ffn_norm_post_attention = family->norms.is_ffn_norm_post_attention;
   c.is_last_norm_embeddings = family->norms.is_last_norm_embeddings;
+  c.norm = family->norms.kind;
+  c.has_one_norm = family->norms.is_shared;
+  c.has_parallel_halves = family->has_parallel_halves;
+  c.has_head_bias = family->has_head_bias;
   const AttentionTraits& traits = family->attention;
   AttentionConfig attention{.has_qkv_bias = traits.qkv_bias != Presence::kNone,
                             .has_output_bias = traits.output_bias != Presence::kNone,
                             .has_sinks = traits.has_sinks,
                             .is_fused = traits.is_fused,
-                            .has_output_gate = traits.has_output_gate,
+                            .output_gate = traits.output_gate,
                             .qk_norm = traits.qk_norm,
+                            .is_norm_after_rope = traits.is_norm_after_rope,
                             .is_qkv_bias_optional = traits.qkv_bias == Presence::kOptional,
                             .is_output_bias_optional = traits.output_bias == Presence::kOptional,
                             .is_qk_norm_optional = traits.is_qk_norm_optional};
@@ -371,6 +418,10 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   TRY_ASSIGN(c.norm_eps,
              keys.real("attention.layer_norm_rms_epsilon",
                        family->has_single_block_layers ? static_cast<double>(layer_eps) : 1e-5));
+  if (c.norm != NormKind::kRms) c.norm_eps = layer_eps;
+  const double post_eps = family->norms.post_eps;
+  c.post_norm_eps = post_eps != 0 ? static_cast<float>(post_eps) : c.norm_eps;
+  c.has_embedding_norm = family->norms.of_embedding;
   TRY_ASSIGN(attention.soft_cap, keys.real("attn_logit_softcapping", 0));
   TRY_ASSIGN(c.logit_soft_cap, keys.real("final_logit_softcapping", 0));
   const uint32_t rotated =

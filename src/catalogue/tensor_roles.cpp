@@ -28,6 +28,7 @@ constexpr RoleEntry kRoles[] = {
     {kLongRopeDivisors, kDivisors, "rope_factors_long.weight"},
     {kShortRopeDivisors, kDivisors, "rope_factors_short.weight"},
     {kOutputNorm, kNorm, "output_norm.weight", "norm.weight"},
+    {kOutputNormBias, kBias, "output_norm.bias", "norm.bias"},
     {kEmbeddingsNorm, kNorm, "token_embd_norm.weight"},
     {kEmbeddingsNormBias, kBias, "token_embd_norm.bias"},
     {kPositions, kRouting, "position_embd.weight"},
@@ -37,12 +38,14 @@ constexpr RoleEntry kRoles[] = {
     {kClassifier, kRouting, "cls.output.weight"},
     {kClassifierBias, kBias, "cls.output.bias"},
     {kHead, kMatrix, "output.weight", "lm_head.weight"},
+    {kHeadBias, kBias, "output.bias"},
     {kPerLayerEmbedding, kMatrix, "per_layer_token_embd.weight", "embed_tokens_per_layer.weight"},
     {kPerLayerProjection, kMatrix, "per_layer_model_proj.weight",
      "per_layer_model_projection.weight"},
     {kPerLayerProjectionNorm, kNorm, "per_layer_proj_norm.weight",
      "per_layer_projection_norm.weight"},
     {kAttentionNorm, kNorm, "attn_norm.weight", "input_layernorm.weight"},
+    {kAttentionNormBias, kBias, "attn_norm.bias", "input_layernorm.bias"},
     {kQkv, kMatrix, "attn_qkv.weight", "self_attn.qkv_proj.weight"},
     {kQ, kMatrix, "attn_q.weight", "self_attn.q_proj.weight"},
     {kK, kMatrix, "attn_k.weight", "self_attn.k_proj.weight"},
@@ -63,7 +66,7 @@ constexpr RoleEntry kRoles[] = {
     {kVBias, kBias, "attn_v.bias", "self_attn.v_proj.bias"},
     {kQNorm, kNorm, "attn_q_norm.weight", "self_attn.q_norm.weight"},
     {kKNorm, kNorm, "attn_k_norm.weight", "self_attn.k_norm.weight"},
-    {kStateGate, kMatrix, "attn_gate.weight", "linear_attn.in_proj_z.weight"},
+    {kOutputGate, kMatrix, "attn_gate.weight", "linear_attn.in_proj_z.weight"},
     {kStateBeta, kMatrix, "ssm_beta.weight", "linear_attn.in_proj_b.weight"},
     {kStateAlpha, kMatrix, "ssm_alpha.weight", "linear_attn.in_proj_a.weight"},
     {kStateGates, kMatrix, "ssm_ba.weight", "linear_attn.in_proj_ba.weight"},
@@ -85,6 +88,7 @@ constexpr RoleEntry kRoles[] = {
     {kPostAttentionNorm, kNorm, "post_attention_norm.weight", "post_attention_layernorm.weight"},
     {kPostFfnNorm, kNorm, "post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
     {kFfnNorm, kNorm, "ffn_norm.weight", "post_attention_layernorm.weight"},
+    {kFfnNormBias, kBias, "ffn_norm.bias", "post_attention_layernorm.bias"},
     {kGate, kMatrix, "ffn_gate.weight", "mlp.gate_proj.weight"},
     {kUp, kMatrix, "ffn_up.weight", "mlp.up_proj.weight"},
     {kDown, kMatrix, "ffn_down.weight", "mlp.down_proj.weight"},
@@ -148,11 +152,13 @@ class LayerTensors {
     const LayerConfig& layer = c_.layers[layer_];
     const bool may_lack_norm = c_.encoder && layer_ == 0;  // its input is a norm's output
     if (c_.has_pre_norms) add_optional(kAttentionNorm, {c_.model_dim}, may_lack_norm);
+    if (has_norm_biases()) add(kAttentionNormBias, {c_.model_dim});
     std::visit([this](const auto& mixer) { list(mixer); }, layer.mixer);
     if (c_.has_post_norms) add(kPostAttentionNorm, {c_.model_dim});
     if (c_.has_post_norms) add(kPostFfnNorm, {c_.model_dim});
-    if (c_.has_pre_norms && layer.mixes() && layer.has_feed_forward()) {
+    if (c_.has_pre_norms && !c_.has_one_norm && layer.mixes() && layer.has_feed_forward()) {
       add(c_.is_ffn_norm_post_attention ? kPostAttentionNorm : kFfnNorm, {c_.model_dim});
+      if (has_norm_biases()) add(kFfnNormBias, {c_.model_dim});
     }
     std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
     if (c_.encoder && c_.encoder->has_post_norms) list_sum_norms();
@@ -162,6 +168,7 @@ class LayerTensors {
 
  private:
   bool has_gate() const { return kvik::has_gate(c_.activation); }
+  bool has_norm_biases() const { return c_.norm == NormKind::kLayerWithBias; }
   void add(TensorRole role, std::vector<uint64_t> shape) {
     specs_.push_back({{role, layer_}, std::move(shape)});
   }
@@ -191,9 +198,11 @@ class LayerTensors {
     } else if (a.is_fused) {
       add(kQkv, {a.qkv_dim(), c_.model_dim});
     } else {
-      add(kQ, {uint64_t{a.q_dim()} + a.gate_dim(), c_.model_dim});
+      const uint64_t gate_rows = a.output_gate == OutputGate::kInQ ? a.gate_dim() : 0;
+      add(kQ, {a.q_dim() + gate_rows, c_.model_dim});
       if (!a.shared_kv) add(kK, {a.kv_dim(), c_.model_dim});
       if (!a.shared_kv) add_optional(kV, {a.kv_dim(), c_.model_dim}, a.is_v_optional);
+      if (a.output_gate == OutputGate::kOwn) add(kOutputGate, {a.gate_dim(), c_.model_dim});
     }
     add(kAttentionOutput, {c_.model_dim, a.output_dim()});
     if (a.has_output_bias) {
@@ -212,7 +221,7 @@ class LayerTensors {
 
   void list(const DeltaConfig& d) {
     add(kQkv, {d.conv_dim(), c_.model_dim});
-    add(kStateGate, {d.values_dim(), c_.model_dim});
+    add(kOutputGate, {d.values_dim(), c_.model_dim});
     if (d.is_gate_fused) {
       add(kStateGates, {uint64_t{2} * d.n_value_heads, c_.model_dim});
     } else {
@@ -250,10 +259,10 @@ class LayerTensors {
     if (has_gate() && !mlp.is_fused) add(kGate, {mlp.ffn_dim, c_.model_dim});
     add(kUp, {uint64_t{mlp.is_fused ? 2u : 1u} * mlp.ffn_dim, c_.model_dim});
     add(kDown, {c_.model_dim, mlp.ffn_dim});
-    if (!mlp.may_have_biases) return;
-    if (has_gate()) add_optional(kGateBias, {mlp.ffn_dim}, true);
-    add_optional(kUpBias, {mlp.ffn_dim}, true);
-    add_optional(kDownBias, {c_.model_dim}, true);
+    if (!mlp.has_biases) return;
+    if (has_gate()) add_optional(kGateBias, {mlp.ffn_dim}, mlp.are_biases_optional);
+    add_optional(kUpBias, {mlp.ffn_dim}, mlp.are_biases_optional);
+    add_optional(kDownBias, {c_.model_dim}, mlp.are_biases_optional);
   }
 
   void list(const ExpertsConfig& e) {
@@ -391,7 +400,9 @@ void TensorTable::list_classifier(const ModelConfig& c, const EncoderConfig& enc
 
 void TensorTable::list_head(const ModelConfig& c) {
   specs_.push_back({{c.is_last_norm_embeddings ? kEmbeddingsNorm : kOutputNorm}, {c.model_dim}});
+  if (c.norm == NormKind::kLayerWithBias) specs_.push_back({{kOutputNormBias}, {c.model_dim}});
   specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
+  if (c.has_head_bias) specs_.push_back({{kHeadBias}, {c.n_vocab}});
 }
 
 const TensorSpec* TensorTable::find(TensorId tensor) const {

@@ -23,6 +23,7 @@ enum class TensorRole : uint8_t {
   kLongRopeDivisors,   // LongRoPE: for contexts longer than the original one
   kShortRopeDivisors,  // LongRoPE: up to the original context length
   kOutputNorm,
+  kOutputNormBias,
   // The output norm under another name (LFM2), or the norm of an encoder's embeddings.
   kEmbeddingsNorm,
   kEmbeddingsNormBias,
@@ -33,12 +34,14 @@ enum class TensorRole : uint8_t {
   kClassifier,  // [n_labels, model_dim]
   kClassifierBias,
   kHead,
+  kHeadBias,
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
   kPerLayerProjection,      // projection of the input of the first layer to the same size
   kPerLayerProjectionNorm,  // norm of each layer's part
   // Roles of a layer.
   kAttentionNorm,  // input norm of a layer, also of one with only a feed-forward block
-  kQkv,            // rows of Q, K and V
+  kAttentionNormBias,
+  kQkv,  // rows of Q, K and V
   kQ,
   kK,
   kV,
@@ -58,7 +61,7 @@ enum class TensorRole : uint8_t {
   kVBias,
   kQNorm,
   kKNorm,
-  kStateGate,      // gated delta rule: projection of x to the output gate
+  kOutputGate,     // projection of x to the output gate of the delta rule or of attention
   kStateBeta,      // gated delta rule: projection of x to β
   kStateAlpha,     // gated delta rule: projection of x to the input of the decay
   kStateGates,     // β and the decay's input of each key head in turn, if they are one tensor
@@ -80,6 +83,7 @@ enum class TensorRole : uint8_t {
   kPostAttentionNorm,
   kPostFfnNorm,
   kFfnNorm,
+  kFfnNormBias,
   kGate,
   kUp,  // rows of gate and up if the file has one tensor for both
   kDown,

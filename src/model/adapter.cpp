@@ -43,7 +43,7 @@ bool is_alternating(TensorId tensor, const ModelConfig& config) {
   if (tensor.role == TensorRole::kStateGates) return true;
   if (tensor.role != TensorRole::kQ) return false;
   const auto* attention = config.layers[tensor.layer].if_attention();
-  return attention && attention->has_output_gate;
+  return attention && attention->output_gate == OutputGate::kInQ;
 }
 
 // Returns the rows of the blocks of one kind: [n_rows / 2, n_cols]. first: 0 or 1, the kind.
@@ -87,7 +87,7 @@ bool keeps_kv_unchanged(TensorId tensor, const ModelConfig& config) {
   // Tensors that are used after K and V or the state. Layers of either kind share some of them. The
   // gate of a state's output is not an input of the state.
   constexpr TensorRole kAfterState[] = {
-      kQ,           kQDown,      kQUp,        kKUp,      kVUp,        kAttentionOutput, kStateGate,
+      kQ,           kQDown,      kQUp,        kKUp,      kVUp,        kAttentionOutput, kOutputGate,
       kStateOutput, kConvOutput, kGate,       kUp,       kDown,       kRouter,          kExpertGate,
       kExpertUp,    kExpertDown, kSharedGate, kSharedUp, kSharedDown, kSharedExpertGate};
   return std::ranges::find(kAfterState, tensor.role) != std::end(kAfterState);

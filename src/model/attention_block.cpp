@@ -112,11 +112,10 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
 
   backend_.matmul(x.normed(w.norm), *w.qkv, qkv);
   if (w.qkv_bias.size() > 0) backend_.add_bias(qkv.columns(0, a.qkv_dim()), w.qkv_bias.floats());
-  if (w.q_norm.size() > 0) {
-    backend_.rms_norm(q, w.q_norm.floats(), a.q_norm_dim(), c.norm_eps, q);
-  }
+  if (!a.is_norm_after_rope) norm_queries(layer, q);
   if (a.shared_kv) {
     turn(a, q);
+    if (a.is_norm_after_rope) norm_queries(layer, q);
     if (bases_.has(layer)) backend_.change_basis(q, bases_.queries(layer));
     return q;
   }
@@ -126,12 +125,14 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
     };
     backend_.copy_heads(heads(k), heads(v));
   }
-  if (w.k_norm.size() > 0) {
-    backend_.rms_norm(k, w.k_norm.floats(), a.k_norm_dim(), c.norm_eps, k);
-  }
+  if (!a.is_norm_after_rope) norm_keys(layer, k);
   if (a.has_v_norm) backend_.rms_norm(v, buffers_.ones.data, a.head_dim, c.norm_eps, v);
   if (statistics_) observe(layer, k);
   turn(a, all.columns(0, a.q_dim() + a.kv_dim()));
+  if (a.is_norm_after_rope) {
+    norm_queries(layer, q);
+    norm_keys(layer, k);
+  }
   if (bases_.has(layer)) {
     backend_.change_basis(q, bases_.queries(layer));
     backend_.change_basis(k, bases_.keys(layer));
@@ -155,6 +156,7 @@ void AttentionBlock::observe(uint32_t layer, Rows k) {
     backend_.memory().copy_out(std::as_writable_bytes(std::span(before[i])), row(i));
   }
   turn(config_of(layer), k);
+  if (config_of(layer).is_norm_after_rope) norm_keys(layer, k);
   std::vector<float> rotated(k.n_cols);
   for (uint32_t i = 0; i < k.n_rows; ++i) {
     backend_.memory().copy_out(std::as_writable_bytes(std::span(rotated)), row(i));
@@ -162,6 +164,20 @@ void AttentionBlock::observe(uint32_t layer, Rows k) {
     backend_.memory().copy_in(row(i), std::as_bytes(std::span(before[i])));
   }
   ropes_.prepare(positions_);
+}
+
+void AttentionBlock::norm_queries(uint32_t layer, Rows q) {
+  const Buffer& norm = model_.layers()[layer].attention.q_norm;
+  if (norm.size() == 0) return;
+  const float eps = model_.config().norm_eps;
+  backend_.rms_norm(q, norm.floats(), config_of(layer).q_norm_dim(), eps, q);
+}
+
+void AttentionBlock::norm_keys(uint32_t layer, Rows k) {
+  const Buffer& norm = model_.layers()[layer].attention.k_norm;
+  if (norm.size() == 0) return;
+  const float eps = model_.config().norm_eps;
+  backend_.rms_norm(k, norm.floats(), config_of(layer).k_norm_dim(), eps, k);
 }
 
 void AttentionBlock::turn(const AttentionConfig& a, Rows heads) {

@@ -64,6 +64,9 @@ class AttentionBlock {
   void attend_after_first(uint32_t layer, ResidualStream& x);
 
  private:
+  // Normalize all heads, if the layer has such norms.
+  void norm_queries(uint32_t layer, Rows q);
+  void norm_keys(uint32_t layer, Rows k);
   void turn(const AttentionConfig& a, Rows heads);
   void gate_output(Rows heads);
   const AttentionConfig& config_of(uint32_t layer) const {

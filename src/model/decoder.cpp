@@ -84,8 +84,7 @@ bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
   x_.begin_step(static_cast<uint32_t>(tokens_.size()));
   attention_.begin_step(positions_, runs_);
   if (recurrent_) recurrent_->begin_step(states_);
-  backend_.embed(model_.embedding(), tokens_, x_.rows());
-  if (c.embedding_scale != 1.0f) backend_.scale(x_.rows(), c.embedding_scale);
+  x_.embed(model_.embedding(), tokens_);
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
     if (is_interrupted()) return false;
@@ -123,6 +122,8 @@ void Decoder::mix(uint32_t layer) {
     }
   }
   if (x_.n_rows() == 0) return;
+  // Attention reads the pages and Q, so that x may change before it.
+  if (model_.config().has_parallel_halves) feed_forward(layer, x_);
   if (attends) {
     attention_.attend(layer, x_);
   } else {
@@ -132,17 +133,19 @@ void Decoder::mix(uint32_t layer) {
 
 // Computes the second half of a layer, its feed-forward, and what follows it.
 void Decoder::finish(uint32_t layer) {
-  if (model_.config().layers[layer].has_feed_forward()) feed_forward(layer, x_);
+  const bool is_done = model_.config().has_parallel_halves;
+  if (!is_done && model_.config().layers[layer].has_feed_forward()) feed_forward(layer, x_);
   if (per_layer_) per_layer_->add(layer, x_);
   if (model_.layers()[layer].scale != 1.0f) backend_.scale(x_.rows(), model_.layers()[layer].scale);
 }
 
 void Decoder::feed_forward(uint32_t layer, ResidualStream& x) {
   const FeedForwardWeights& w = model_.layers()[layer].feed_forward;
+  const Buffer& norm = model_.layers()[layer].feed_forward_norm();
   if (model_.config().layers[layer].experts()) {
-    experts_->forward(w, x);
+    experts_->forward(w, norm, x);
   } else {
-    mlp_.forward(w, x);
+    mlp_.forward(w, norm, x);
   }
 }
 
@@ -289,6 +292,7 @@ Rows Decoder::project_to_logits(Rows hidden) {
   const ModelConfig& c = model_.config();
   const Rows out = buffers_.logits.slice(0, hidden.n_rows);
   backend_.matmul(hidden, model_.head(), out);
+  if (model_.head_bias().size() > 0) backend_.add_bias(out, model_.head_bias().floats());
   if (c.logit_scale != 1.0f) backend_.scale(out, c.logit_scale);
   if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);
   return out;

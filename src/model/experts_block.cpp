@@ -32,10 +32,10 @@ ExpertsBlock::ExpertsBlock(Backend& backend, const ModelConfig& config, const Bu
       router_(config_, buffers.scores.n_rows),
       host_scores_(size_t{buffers.scores.n_rows} * buffers.scores.n_cols) {}
 
-void ExpertsBlock::forward(const FeedForwardWeights& w, ResidualStream& x) {
+void ExpertsBlock::forward(const FeedForwardWeights& w, const Buffer& norm, ResidualStream& x) {
   if (config_.parallel_ffn_dim) return forward_parallel(w, x);
   const uint32_t n_rows = x.n_rows();
-  const Rows in = x.normed(w.norm);
+  const Rows in = x.normed(norm);
   Rows shared;
   if (w.gate_up) shared = shared_.product(in, *w.gate_up);
   route(w, in);

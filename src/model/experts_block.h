@@ -31,7 +31,7 @@ class ExpertsBlock {
   // `backend` and `config`, which must have experts, are borrowed.
   ExpertsBlock(Backend& backend, const ModelConfig& config, const Buffers& buffers);
 
-  void forward(const FeedForwardWeights& w, ResidualStream& x);
+  void forward(const FeedForwardWeights& w, const Buffer& norm, ResidualStream& x);
 
  private:
   // x += norm(norm(mlp(norm(x))) + norm(experts(norm(x)))), where each norm has its own weights and

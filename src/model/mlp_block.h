@@ -22,8 +22,9 @@ class GatedProduct {
 
   // gate_up: [n_parts · ffn_dim, model_dim]; bias: [n_parts · ffn_dim], or empty. Returns [n_rows,
   // ffn_dim], valid until the next product.
-  Rows product(Rows x, const PackedMatrix& gate_up, const Buffer& bias = {}) {
-    return activated(x.n_rows, gate_up.n_rows() / n_parts(activation_), [&](Rows out) {
+  Rows product(Rows x, const PackedMatrix& gate_up, const Buffer& bias = {},
+               const Xielu& xielu = {}) {
+    return activated(x.n_rows, gate_up.n_rows() / n_parts(activation_), xielu, [&](Rows out) {
       backend_.matmul(x, gate_up, out);
       if (bias.size() > 0) backend_.add_bias(out, bias.floats());
     });
@@ -33,7 +34,7 @@ class GatedProduct {
   Rows grouped_product(Rows x, const PackedMatrix& gate_up, const Buffer& biases,
                        const GroupedRows& groups) {
     const uint32_t ffn_dim = gate_up.n_rows() / groups.n_matrices / n_parts(activation_);
-    return activated(groups.n_rows(), ffn_dim, [&](Rows out) {
+    return activated(groups.n_rows(), ffn_dim, {}, [&](Rows out) {
       backend_.grouped_matmul(x, gate_up, groups, out);
       if (biases.size() > 0) {
         backend_.add_grouped_bias(out, biases.floats(), groups);
@@ -42,13 +43,17 @@ class GatedProduct {
   }
 
  private:
-  Rows activated(uint32_t n_rows, uint32_t ffn_dim, const auto& multiply) {
+  Rows activated(uint32_t n_rows, uint32_t ffn_dim, const Xielu& xielu, const auto& multiply) {
     const uint32_t n_cols = n_parts(activation_) * ffn_dim;
     const Rows gate_up = gate_up_.slice(0, n_rows).columns(0, n_cols);
     const Rows gate = gate_up.columns(0, ffn_dim);
     multiply(gate_up);
     const Rows up = gate_up.columns(n_cols - ffn_dim, ffn_dim);
-    backend_.gated_activation(activation_, gate, up, gate);
+    if (activation_ == Activation::kXielu) {
+      backend_.xielu(gate, xielu);
+    } else {
+      backend_.gated_activation(activation_, gate, up, gate);
+    }
     return gate;
   }
 
@@ -67,8 +72,8 @@ class MlpBlock {
   MlpBlock(Backend& backend, const ModelConfig& config, Rows buffer)
       : gated_(backend, config.activation, buffer) {}
 
-  void forward(const FeedForwardWeights& w, ResidualStream& x) {
-    x.add_projection(gated_.product(x.normed(w.norm), *w.gate_up, w.gate_up_bias),
+  void forward(const FeedForwardWeights& w, const Buffer& norm, ResidualStream& x) {
+    x.add_projection(gated_.product(x.normed(norm), *w.gate_up, w.gate_up_bias, w.xielu),
                      {.weights = *w.down, .bias = w.down_bias, .post_norm = w.post_norm});
   }
 

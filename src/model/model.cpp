@@ -29,14 +29,17 @@ class ModelLoader {
     using enum TensorRole;
     TRY(check_vocabulary());
     TRY(check_heads());
+    TRY(check_operations());
     TRY_ASSIGN(model_->embedding_, tensors_.matrix({kEmbedding}));
     if (config_.encoder) {
       TRY(load_encoder(model_->encoder_));
       TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm}));
     } else {
-      TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm, kEmbeddingsNorm}));
+      TRY_ASSIGN(model_->output_norm_,
+                 tensors_.vectors({kOutputNorm, kEmbeddingsNorm, kOutputNormBias}));
     }
     TRY_ASSIGN(model_->head_, tensors_.matrix({kHead}));
+    TRY_ASSIGN(model_->head_bias_, tensors_.vectors({kHeadBias}));
     TRY_ASSIGN(model_->per_layer_.table, tensors_.matrix({kPerLayerEmbedding}));
     TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
     TRY_ASSIGN(model_->per_layer_.norm, tensors_.vectors({kPerLayerProjectionNorm}));
@@ -82,6 +85,18 @@ class ModelLoader {
     return {};
   }
 
+  Result<void> check_operations() const {
+    const bool has_norm =
+        config_.encoder || config_.norm == NormKind::kRms || backend_.can_encode();
+    const bool has_activation = config_.activation != Activation::kXielu || backend_.has_xielu();
+    if (has_norm && has_activation) return {};
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("models of architecture '{}' have {}, which {} does not compute, "
+                            "expected --device cpu",
+                            config_.architecture, has_norm ? "xIELU activations" : "layer norms",
+                            backend_.name()));
+  }
+
   // Loads a layer. Weights that the layer does not have stay empty.
   Result<LayerWeights> load_layer(uint32_t layer) {
     using enum TensorRole;
@@ -99,9 +114,10 @@ class ModelLoader {
 
   Result<void> load_attention(const AttentionConfig& config, uint32_t layer, AttentionWeights& a) {
     using enum TensorRole;
-    TRY_ASSIGN(a.norm, tensors_.vectors({kAttentionNorm}, layer));
-    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQDown, kQ, kKvDown, kK, kV}, layer,
-                                      {kQ, config.has_output_gate ? config.head_dim : 0}));
+    TRY_ASSIGN(a.norm, tensors_.vectors({kAttentionNorm, kAttentionNormBias}, layer));
+    const bool is_in_q = config.output_gate == OutputGate::kInQ;
+    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQDown, kQ, kKvDown, kK, kV, kOutputGate}, layer,
+                                      {kQ, is_in_q ? config.head_dim : 0}));
     TRY_ASSIGN(a.latent.q_norm, tensors_.vectors({kQDownNorm}, layer));
     TRY_ASSIGN(a.latent.q_up, tensors_.matrix({kQUp}, layer));
     TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
@@ -129,9 +145,11 @@ class ModelLoader {
                  tensors_.vectors(
                      {kPostAttentionNorm, kAttentionOutputNorm, kAttentionOutputNormBias}, layer));
       if (!config_.is_ffn_norm_post_attention) {
-        TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm}, layer));
+        TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm, kFfnNormBias}, layer));
       }
     }
+    const auto* mlp = std::get_if<MlpConfig>(&config_.layers[layer].feed_forward);
+    if (mlp) f.xielu = mlp->xielu;
     TRY_ASSIGN(f.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
     TRY_ASSIGN(f.score_bias, tensors_.vectors({kScoreBias}, layer));
     TRY_ASSIGN(f.correction_bias, tensors_.host_vectors({kCorrectionBias}, layer));

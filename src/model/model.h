@@ -40,7 +40,7 @@ struct LatentWeights {
 
 // Weights of an attention layer. Tensors that the layer's config does not have are empty.
 struct AttentionWeights {
-  Buffer norm;  // [model_dim]
+  Buffer norm;  // [model_dim], followed by its biases if it has some
   // [q_dim + 2 · kv_dim + gate_dim, model_dim]; parts that the layer does not have are left out.
   std::unique_ptr<PackedMatrix> qkv;
   Buffer qkv_bias;        // [q_dim + 2 · kv_dim]
@@ -67,13 +67,14 @@ struct PerLayerEmbedding {
 };
 
 struct FeedForwardWeights {
-  Buffer norm;  // [model_dim]
+  Buffer norm;  // as of AttentionWeights; empty if both halves of the layer share a norm
   // MLP, or shared expert of a mixture of experts. If the activation has no gate, gate_up holds
   // only the up projection: [ffn_dim, model_dim].
   std::unique_ptr<PackedMatrix> gate_up;         // [2 · ffn_dim, model_dim]
   std::unique_ptr<PackedMatrix> down;            // [model_dim, ffn_dim]
   Buffer gate_up_bias;                           // [2 · ffn_dim], MLP only
   Buffer down_bias;                              // [model_dim], MLP only
+  Xielu xielu = {};                              // parameters of Activation::kXielu
   std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]
   Buffer score_bias;                             // [n_experts]
   std::vector<float> correction_bias;            // [n_experts], on the host
@@ -110,6 +111,11 @@ struct LayerWeights {
   FeedForwardWeights feed_forward;
   PerLayerWeights per_layer;
   float scale = 1.0f;  // factor for the output rows of the layer
+
+  // Returns the norm before the feed-forward block; empty if there is none.
+  const Buffer& feed_forward_norm() const {
+    return feed_forward.norm.size() > 0 ? feed_forward.norm : attention.norm;
+  }
 };
 
 // Options of Model::load().
@@ -150,6 +156,7 @@ class Model {
   const Buffer& output_norm() const { return output_norm_; }
   // Output projection; the embedding if the model ties the two.
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
+  const Buffer& head_bias() const { return head_bias_; }  // [n_vocab]; empty if there is none
   // Divisors of the rotary frequencies, one per pair of dimensions (Llama 3.1, Phi-3); empty if the
   // file has none.
   const std::vector<float>& rope_divisors() const { return rope_divisors_; }
@@ -178,7 +185,7 @@ class Model {
   MtpHeadWeights mtp_head_;
   EncoderWeights encoder_;
   PerLayerEmbedding per_layer_;
-  Buffer output_norm_;
+  Buffer output_norm_, head_bias_;
   std::vector<float> rope_divisors_;
   uint64_t weight_bytes_ = 0;
   std::vector<WeightKind> weight_kinds_;

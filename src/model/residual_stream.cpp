@@ -1,13 +1,31 @@
 #include "model/residual_stream.h"
 
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 namespace kvik {
 
 ResidualStream::Buffers ResidualStream::Buffers::take(const ModelConfig& config,
                                                       uint32_t n_rows_max, RowBuffers& buffers) {
   return {.x = buffers.take(n_rows_max, config.model_dim),
-          .spare = buffers.take(n_rows_max, config.model_dim)};
+          .spare = buffers.take(n_rows_max, config.model_dim),
+          .ones = buffers.take(1, config.has_embedding_norm ? config.model_dim : 0)};
+}
+
+ResidualStream::ResidualStream(Backend& backend, const ModelConfig& config, const Buffers& buffers)
+    : backend_(backend), config_(config), buffers_(buffers), x_(buffers.x), spare_(buffers.spare) {
+  const std::vector<float> ones(buffers_.ones.n_cols, 1.0f);
+  if (ones.empty()) return;
+  backend.memory().copy_in(reinterpret_cast<std::byte*>(buffers_.ones.data),
+                           std::as_bytes(std::span(ones)));
+}
+
+void ResidualStream::embed(const PackedMatrix& table, std::span<const TokenId> tokens) {
+  backend_.embed(table, tokens, rows());
+  if (config_.embedding_scale != 1.0f) backend_.scale(rows(), config_.embedding_scale);
+  if (!config_.has_embedding_norm) return;
+  backend_.rms_norm(rows(), buffers_.ones.data, config_.model_dim, config_.norm_eps, rows());
 }
 
 void ResidualStream::keep(std::span<const uint32_t> rows) {
@@ -19,8 +37,18 @@ void ResidualStream::keep(std::span<const uint32_t> rows) {
 Rows ResidualStream::normed(const Buffer& norm, uint32_t first, uint32_t n) {
   if (norm.size() == 0) return x_.slice(first, n);
   const Rows normed = spare_.slice(0, n);
-  backend_.rms_norm(x_.slice(first, n), norm.floats(), config_.model_dim, config_.norm_eps, normed);
+  normalize(x_.slice(first, n), norm, config_.norm_eps, normed);
   return normed;
+}
+
+void ResidualStream::normalize(Rows x, const Buffer& norm, float eps, Rows out) {
+  const uint32_t dim = config_.model_dim;
+  if (config_.norm == NormKind::kRms) {
+    backend_.rms_norm(x, norm.floats(), dim, eps, out);
+    return;
+  }
+  const bool has_bias = config_.norm == NormKind::kLayerWithBias;
+  backend_.layer_norm(x, norm.floats(), has_bias ? norm.floats() + dim : nullptr, eps, out);
 }
 
 void ResidualStream::add_projection(Rows y, const Projection& to) {
@@ -45,7 +73,7 @@ Rows ResidualStream::begin_sum(const Buffer& post_norm) {
 void ResidualStream::end_sum(Rows sum, const Buffer& post_norm) {
   if (adds_directly(post_norm)) return;
   if (post_norm.size() > 0) {
-    backend_.rms_norm(sum, post_norm.floats(), config_.model_dim, config_.norm_eps, sum);
+    normalize(sum, post_norm, config_.post_norm_eps, sum);
   }
   if (config_.residual_scale != 1.0f) backend_.scale(sum, config_.residual_scale);
   backend_.add(rows(), sum);

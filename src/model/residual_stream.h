@@ -16,16 +16,12 @@ class ResidualStream {
  public:
   struct Buffers {
     Rows x, spare;  // [n_rows_max, model_dim]
+    Rows ones;      // [1, model_dim], weights of a norm without weights
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
   // `backend` and `config` are borrowed.
-  ResidualStream(Backend& backend, const ModelConfig& config, const Buffers& buffers)
-      : backend_(backend),
-        config_(config),
-        buffers_(buffers),
-        x_(buffers.x),
-        spare_(buffers.spare) {}
+  ResidualStream(Backend& backend, const ModelConfig& config, const Buffers& buffers);
 
   // [n_rows, model_dim]
   Rows rows() const { return x_.slice(0, n_rows_); }
@@ -37,6 +33,8 @@ class ResidualStream {
     x_ = buffers_.x;
     spare_ = buffers_.spare;
   }
+  // x = embeddings of the tokens, scaled and normed as the model requires.
+  void embed(const PackedMatrix& table, std::span<const TokenId> tokens);
   // Drops all rows but these, which become adjacent.
   void keep(std::span<const uint32_t> rows);
 
@@ -59,6 +57,7 @@ class ResidualStream {
   void end_sum(Rows sum, const Buffer& post_norm);
 
  private:
+  void normalize(Rows x, const Buffer& norm, float eps, Rows out);
   bool adds_directly(const Buffer& post_norm) const {
     return post_norm.size() == 0 && config_.residual_scale == 1.0f;
   }

@@ -54,6 +54,7 @@ COVERED = [
     ("docs/guides/library.md", "cmake --install", "tests/e2e/library_test.py"),
     ("docs/guides/library.md", "kvik_request_start", "docs/examples/stream.c"),
     ("docs/guides/python.md", "", "tests/e2e/python_test.py"),
+    ("docs/design/add_a_model_family.md", "family_skeleton.py", "tests/e2e/family_skeleton_test.py"),
 ]
 # Blocks that no test runs: document, words in the block, reason.
 NOT_RUN = [

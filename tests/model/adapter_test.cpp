@@ -47,7 +47,7 @@ TEST(Adapter, a_state_does_not_depend_on_later_matrices) {
     --delta.n_layers;
   }
   const uint32_t end = delta.n_layers - 1;
-  for (const TensorRole role : {kStateGate, kStateOutput, kUp, kDown}) {
+  for (const TensorRole role : {kOutputGate, kStateOutput, kUp, kDown}) {
     EXPECT_TRUE(keeps_kv_unchanged({role, end}, delta)) << name_of(TensorId{role, end});
   }
   for (const TensorRole role : {kQkv, kStateBeta, kStateAlpha, kStateGates, kSpaceIn}) {

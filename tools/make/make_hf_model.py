@@ -17,6 +17,7 @@ import sys
 import numpy as np
 
 import oracle_path  # noqa: F401
+import folder_families
 import gguf_file
 import state_layers
 from gguf_file import BF16, F16, F32, MXFP4, nbytes, read_metadata
@@ -24,13 +25,15 @@ from reference_logits import llama3_divisors
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
 # GGUF files rotate neighbors, (2i, 2i + 1) of a head; folders rotate (i, i + half).
-PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", *state_layers.HALVED)
+PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", "smollm3", "arcee", *state_layers.HALVED)
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
-               "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES}
-SIGMOIDS = ("glm4moe", "minimax-m2", "deepseek2")  # architectures with sigmoid router scores
+               "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES, **{arch: folder_families.OF[arch]["type"] for arch in folder_families.OF}}
+LATENT = ("deepseek2", "mistral4")  # architectures with MLA
+SIGMOIDS = ("glm4moe", "minimax-m2", *LATENT)  # architectures with sigmoid router scores
 
 TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight",
+       "output_norm.bias": "model.norm.bias", "output.bias": "lm_head.bias",
        "per_layer_token_embd.weight": "model.embed_tokens_per_layer.weight", "per_layer_model_proj.weight": "model.per_layer_model_projection.weight",
        "per_layer_proj_norm.weight": "model.per_layer_projection_norm.weight"}
 LAYER = {
@@ -91,15 +94,20 @@ class Folder:
         self.model_type = MODEL_TYPES.get(self.arch, self.arch)
         if self.arch == "llama" and self.has_experts:
             self.model_type = "mixtral"
+        elif self.arch == "olmo2" and self.key("attention.sliding_window"):
+            self.model_type = "olmo3"
         elif self.arch == "deepseek2":
             self.model_type = "deepseek_v3" if self.key("attention.q_lora_rank") else "deepseek_v2"
         elif self.arch == "llama" and self.key("attention.sliding_window"):
             self.model_type = "mistral"
         self.tensors, self.rope_vectors, self.pending = {}, {}, {}
         self.prefix = "backbone." if self.arch in state_layers.HALVED else "model."
-        self.top = TOP | state_layers.TOP_NAMES.get(self.arch.removesuffix("_moe").removesuffix("moe"), {})
+        self.top = TOP | state_layers.TOP_NAMES.get(self.arch.removesuffix("_moe").removesuffix("moe"), {}) | folder_families.of(self.arch, "top")
         for tensor in read_tensors(path):
             self.add(*tensor)
+        for name, (_, values) in ((k, v) for k, v in self.metadata.items() if k.startswith("xielu.")):
+            for i, value in enumerate(values):
+                self.tensors[f"model.layers.{i}.mlp.act_fn.{name.removeprefix('xielu.')}"] = (F32, np.float32([value]))
 
     def key(self, name, otherwise=None):
         return self.metadata.get(f"{self.arch}.{name}", otherwise)
@@ -200,6 +208,9 @@ class Folder:
         return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type in ("mixtral", "minimax_m2") else f"mlp.experts.{i}.{plain}.weight"
 
     def layer_name(self, part):
+        other = folder_families.of(self.arch, "names").get(part)
+        if other:
+            return other
         if part == "ffn_gate_inp.weight" and self.arch == "gemma4":
             return "router.proj.weight"
         if part == "ffn_norm.weight":
@@ -222,7 +233,7 @@ class Folder:
         """Subtracts one from Gemma's norms, as folders store them. The subtraction must be exact."""
         if name == "ffn_gate_inp_shexp.weight":
             return x.reshape(1, -1)
-        if self.arch not in (*GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
+        if self.arch not in ("gemma", *GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
             return x
         assert t == F32 and np.array_equal((x - np.float32(1)) + np.float32(1), x), name
         return x - np.float32(1)
@@ -239,7 +250,7 @@ class Folder:
             "num_key_value_heads": self.key("attention.head_count_kv", n_heads),
             "head_dim": self.head_dim(),
             "max_position_embeddings": self.key("context_length"),
-            "rms_norm_eps": self.key("attention.layer_norm_rms_epsilon"),
+            "rms_norm_eps": self.key("attention.layer_norm_rms_epsilon", self.key("attention.layer_norm_epsilon")),
             "vocab_size": self.key("vocab_size", len(self.tensors[self.top["token_embd.weight"]][1])),
             "rope_theta": self.key("rope.freq_base", 1e4),
             "tie_word_embeddings": "lm_head.weight" not in self.tensors,
@@ -251,7 +262,7 @@ class Folder:
         is_gemma = self.arch.startswith("gemma")
         config["hidden_activation" if is_gemma else "hidden_act"] = "gelu_pytorch_tanh" if is_gemma else "silu"
         n_dims = self.key("rope.dimension_count", self.head_dim())
-        if n_dims != self.head_dim() and self.arch != "deepseek2":
+        if n_dims != self.head_dim() and self.arch not in LATENT:
             config["partial_rotary_factor"] = n_dims / self.head_dim()
         if self.arch in GEMMAS:
             config |= {"query_pre_attn_scalar": self.head_dim(), "attn_logit_softcapping": self.key("attn_logit_softcapping"),
@@ -259,7 +270,7 @@ class Folder:
         if self.arch.startswith("granite"):
             config |= {"embedding_multiplier": self.key("embedding_scale"), "residual_multiplier": self.key("residual_scale"),
                        "attention_multiplier": self.key("attention.scale"), "logits_scaling": self.key("logit_scale")}
-        if self.arch == "deepseek2":
+        if self.arch in LATENT:
             rope_dims = self.key("rope.dimension_count")
             config |= {"kv_lora_rank": self.key("attention.kv_lora_rank"), "q_lora_rank": self.key("attention.q_lora_rank"),
                        "qk_nope_head_dim": self.key("attention.key_length_mla") - rope_dims, "qk_rope_head_dim": rope_dims,
@@ -267,7 +278,7 @@ class Folder:
                        "n_group": self.key("expert_group_count", 1), "topk_group": self.key("expert_group_used_count", 1)}
         if self.arch in SIGMOIDS:
             config |= {"n_shared_experts": self.key("expert_shared_count"), "first_k_dense_replace": self.key("leading_dense_block_count"),
-                       "routed_scaling_factor": self.key("expert_weights_scale"), "scoring_func": "sigmoid" if self.key("expert_gating_func", 2 if self.arch != "deepseek2" else 1) == 2 else "softmax"}
+                       "routed_scaling_factor": self.key("expert_weights_scale"), "scoring_func": "sigmoid" if self.key("expert_gating_func", 2 if self.arch not in LATENT else 1) == 2 else "softmax"}
         if self.has_experts:
             config |= {"num_local_experts" if self.model_type in ("mixtral", "granitemoe", "gpt_oss", "minimax_m2") else "num_experts": self.key("expert_count"),
                        "num_experts_per_tok": self.key("expert_used_count"), "moe_intermediate_size": self.key("expert_feed_forward_length"),
@@ -279,6 +290,7 @@ class Folder:
             config = state_layers.other_config(self.arch, self.key, config)
         if self.arch == "gemma4":
             config = self.with_layer_kinds(config)
+        config = folder_families.with_other_keys(self.arch, self.key, config)
         if "rope_factors_long.weight" in self.rope_vectors:
             config["original_max_position_embeddings"] = self.key("rope.scaling.original_context_length")
         return {k: v for k, v in config.items() if v is not None or k == "sliding_window"}
@@ -322,8 +334,8 @@ class Folder:
             scaling["original_max_position_embeddings"] = self.key("rope.scaling.original_context_length")
             scaling["truncate"] = self.arch != "gpt-oss"
             if self.key("rope.scaling.yarn_log_multiplier"):
-                m = self.key("rope.scaling.yarn_log_multiplier") * (10 if self.arch == "deepseek2" else 1)
-                scaling |= {"mscale": m if self.arch == "deepseek2" else 1.0, "mscale_all_dim": m}
+                m = self.key("rope.scaling.yarn_log_multiplier") * (10 if self.arch in LATENT else 1)
+                scaling |= {"mscale": m if self.arch in LATENT else 1.0, "mscale_all_dim": m}
             if self.key("attention.temperature_scale"):
                 scaling["llama_4_scaling_beta"] = self.key("attention.temperature_scale")
         return scaling

@@ -100,6 +100,8 @@ class CpuBackend final : public Backend {
   void clear(Rows x) override;
   void soft_cap(Rows x, float cap) override;
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override;
+  bool has_xielu() const override { return true; }
+  void xielu(Rows x, const Xielu& parameters) override;
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override;
   void change_basis(Rows x, const HeadBasis& basis) override;
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
@@ -337,6 +339,12 @@ void CpuBackend::gated_activation(Activation activation, Rows gate, Rows up, Row
   for_pieces(gate, [&](size_t row, uint32_t first, uint32_t n) {
     isa_.rows.gated_activation(activation, row_of(gate, row) + first, row_of(up, row) + first, n,
                                row_of(out, row) + first);
+  });
+}
+
+void CpuBackend::xielu(Rows x, const Xielu& parameters) {
+  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
+    isa_.rows.xielu(row_of(x, row) + first, parameters, n);
   });
 }
 

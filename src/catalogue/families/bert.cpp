@@ -6,12 +6,6 @@
 
 namespace kvik::families {
 
-// Q, K and V are one tensor, but gate and up are two.
-Result<void> finish_nomic_bert(const KeyReader&, ModelConfig& c) {
-  for (LayerConfig& layer : c.layers) std::get<MlpConfig>(layer.feed_forward).is_fused = false;
-  return {};
-}
-
 // Two of three layers attend to a window around each token, and have RoPE of their own. The file
 // states the width of the window without the token itself.
 Result<void> finish_modern_bert(const KeyReader& keys, ModelConfig& c) {

@@ -8,7 +8,6 @@ namespace kvik::families {
 
 using enum TensorRole;
 
-Result<void> finish_nomic_bert(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_modern_bert(const KeyReader& keys, ModelConfig& config);
 
 // Names of BERT's tensors. A classifier's tensors have no prefix.
@@ -114,19 +113,19 @@ inline constexpr Family kBertFamilies[] = {
      .attention = {.qkv_bias = Presence::kAlways, .output_bias = Presence::kAlways},
      .rope = {.pairing = RopePairing::kHalves, .may_be_absent = true},
      .norms = {.eps = 1e-12, .has_pre_norms = false},
-     .may_have_mlp_biases = true,
+     .mlp_bias = Presence::kOptional,
      .encoder = kBertEncoder,
      .folders = kBertFolders},
     {.name = "nomic-bert",
      .attention = {.is_fused = true},
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.eps = 1e-12, .has_pre_norms = false},
-     .encoder = kNomicEncoder,
-     .finish = finish_nomic_bert},
+     .encoder = kNomicEncoder},
     {.name = "modern-bert",
      .activation = Activation::kGatedGelu,
      .attention = {.is_fused = true, .global_every = 3, .global_at = 0},
      .rope = {.pairing = RopePairing::kHalves},
+     .has_fused_mlp = true,
      .encoder = EncoderConfig(),
      .finish = finish_modern_bert,
      .folders = kModernBertFolders},

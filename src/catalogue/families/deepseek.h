@@ -1,5 +1,6 @@
 #pragma once
 
+#include "catalogue/families/mistral.h"
 #include "catalogue/families/shared_names.h"
 #include "catalogue/family.h"
 
@@ -37,6 +38,23 @@ inline constexpr FolderType kDeepseek2Folders[] = {
      .has_experts = true,
      .is_interleaved = true,
      .names = kSharedExpertsNames},
+    {.model_type = "youtu",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true})",
+     .fixed = R"({"rope_interleave": true, "attention_bias": false})",
+     .is_interleaved = true},
+};
+
+// Files of Mistral Small 4 have this architecture or deepseek2.
+inline constexpr FolderType kMistral4Folders[] = {
+    {.model_type = "mistral4",
+     .multimodal_type = "mistral3",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": true,
+                     "routed_scaling_factor": 1.0, "first_k_dense_replace": 0,
+                     "scoring_func": "softmax", "n_group": 1, "topk_group": 1})",
+     .fixed = R"({"rope_interleave": true, "attention_bias": false})",
+     .has_experts = true,
+     .is_interleaved = true,
+     .names = kSharedExpertsNames},
 };
 
 inline constexpr Family kDeepseekFamilies[] = {
@@ -44,7 +62,14 @@ inline constexpr Family kDeepseekFamilies[] = {
      .attention = {.is_latent = true},
      .norms = {.eps = 1e-6},
      .experts = ExpertTraits{.normalizes = false, .correction_bias = Presence::kOptional},
+     .finish = finish_mistral3,
      .folders = kDeepseek2Folders},
+    {.name = "mistral4",
+     .attention = {.is_latent = true},
+     .norms = {.eps = 1e-6},
+     .experts = ExpertTraits{.normalizes = false, .correction_bias = Presence::kOptional},
+     .finish = finish_mistral3,
+     .folders = kMistral4Folders},
 };
 
 }  // namespace kvik::families

@@ -10,6 +10,12 @@ Result<void> finish_gemma2(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_gemma3(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_gemma4(const KeyReader& keys, ModelConfig& config);
 
+inline constexpr FolderType kGemma1Folders[] = {
+    {.model_type = "gemma",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256})",
+     .fixed = R"({"attention_bias": false})",
+     .has_zero_centered_norms = true},
+};
 inline constexpr FolderName kGemmaNames[] = {{kFfnNorm, "pre_feedforward_layernorm.weight"}};
 inline constexpr FolderType kGemma2Folders[] = {
     {.model_type = "gemma2",
@@ -69,6 +75,12 @@ inline constexpr FolderType kGemma4Folders[] = {
 };
 
 inline constexpr Family kGemmaFamilies[] = {
+    {.name = "gemma",
+     .activation = Activation::kGeluTanh,
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.eps = 1e-6},
+     .scales_embedding = true,
+     .folders = kGemma1Folders},
     {.name = "gemma2",
      .activation = Activation::kGeluTanh,
      .attention = {.soft_cap = 50, .global_every = 2, .global_at = 1},

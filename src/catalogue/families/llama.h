@@ -32,7 +32,7 @@ inline constexpr Family kLlamaFamilies[] = {
     {.name = "llama",
      .attention = {.qkv_bias = Presence::kOptional, .output_bias = Presence::kOptional},
      .experts = ExpertTraits{},
-     .may_have_mlp_biases = true,
+     .mlp_bias = Presence::kOptional,
      .folders = kLlamaFolders},
 };
 

@@ -1,16 +1,29 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+
 #include "catalogue/family.h"
 
 namespace kvik::families {
 
 using enum TensorRole;
 
-// Names of shared-expert tensors in GLM and DeepSeek folders.
+// Names of shared-expert tensors in folders of GLM, DeepSeek and others.
 inline constexpr FolderName kSharedExpertsNames[] = {
     {kSharedGate, "mlp.shared_experts.gate_proj.weight"},
     {kSharedUp, "mlp.shared_experts.up_proj.weight"},
     {kSharedDown, "mlp.shared_experts.down_proj.weight"},
 };
+
+// Returns these names and some more.
+template <size_t n>
+consteval auto with_shared_experts(const FolderName (&more)[n]) {
+  std::array<FolderName, std::size(kSharedExpertsNames) + n> all{};
+  size_t i = 0;
+  for (const FolderName& name : kSharedExpertsNames) all[i++] = name;
+  for (const FolderName& name : more) all[i++] = name;
+  return all;
+}
 
 }  // namespace kvik::families

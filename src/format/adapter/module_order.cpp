@@ -72,7 +72,7 @@ Result<ModuleOrder> module_order(const ModelConfig& model, const TensorTable& ta
     if (role == tensor.role) first = out.n_rows;
     out.n_rows += rows_of(*table.find({role, tensor.layer}));
   }
-  if (delta && (tensor.role == kQkv || tensor.role == kStateGate)) {
+  if (delta && (tensor.role == kQkv || tensor.role == kOutputGate)) {
     out.rows = in_order(hf::rows_in_qkvz(tensor.role, *delta));
   } else {
     add(out.rows, first, rows_of(*spec));

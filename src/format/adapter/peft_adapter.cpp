@@ -174,7 +174,7 @@ class Modules {
       const TensorRole there = role == TensorRole::kKUp ? TensorRole::kKvUp : role;
       const bool is_stack = kind_of(there) == TensorKind::kExperts;
       const bool is_of_qkvz = pattern == hf::kQkvzName &&
-                              (there == TensorRole::kQkv || there == TensorRole::kStateGate);
+                              (there == TensorRole::kQkv || there == TensorRole::kOutputGate);
       if (is_stack != part.has_value() || (!is_of_qkvz && !is_called(there, pattern))) continue;
       found.push_back({.tensor = {there, layer}, .part = part});
     }

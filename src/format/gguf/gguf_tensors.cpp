@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // name, axes, one axis, type, offset
 constexpr uint32_t kMaxAxes = 4;
+constexpr std::string_view kBareBias = ".exp_probs_b";  // some families' name of a bias
 constexpr uint64_t kMaxExtent = uint64_t{1} << 42;
 constexpr uint32_t kPastLastTypeId = 64;  // ggml numbers its types from 0, with gaps
 
@@ -79,6 +80,7 @@ Result<TensorInfo> read_tensor_info(GgufCursor& in) {
   TRY_ASSIGN(info.type, read_element_type(in, name));
   TRY_ASSIGN(info.n_bytes, size_in_bytes(name, info.type, info.shape));
   info.name = name;
+  if (name.ends_with(kBareBias)) info.name += ".bias";
   return info;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <boost/json/serialize.hpp>
 #include <cmath>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "format/hf/layer_kinds.h"
 #include "format/hf/recurrence.h"
 #include "format/hf/rope.h"
+#include "format/hf/windows.h"
 #include "format/quoted.h"
 
 namespace kvik::hf {
@@ -30,21 +33,34 @@ Result<FamilyFolder> type_of(const JsonObject& config) {
                                                    kFile, quoted(*type), known_model_types()));
 }
 
-Result<void> check_activation(const JsonObject& config, const Family& family) {
-  if (family.activation == Activation::kReluSquared) {
-    TRY_ASSIGN(const auto activation, config.text("mlp_hidden_act"));
-    if (activation.value_or("relu2") == "relu2") return {};
-    return config.unexpected_value("mlp_hidden_act", "relu2", ErrorCode::kUnsupported);
+// Returns the name of an activation in config.json.
+const char* activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::kReluSquared:
+      return "relu2";
+    case Activation::kXielu:
+      return "xielu";
+    case Activation::kGelu:
+    case Activation::kGatedGelu:
+      return "gelu";
+    case Activation::kGeluTanh:
+    case Activation::kPlainGeluTanh:
+      return "gelu_pytorch_tanh";
+    default:
+      return "silu";
   }
-  for (const char* key : {"hidden_activation", "hidden_act"}) {
+}
+
+Result<void> check_activation(const JsonObject& config, const Family& family) {
+  for (const char* key : {"mlp_hidden_act", "hidden_activation", "hidden_act"}) {
     TRY_ASSIGN(const auto activation, config.text(key));
     if (!activation) continue;
-    const bool is_gelu =
-        family.activation == Activation::kGelu || family.activation == Activation::kGatedGelu;
-    const char* expected = is_gelu                                      ? "gelu"
-                           : family.activation == Activation::kGeluTanh ? "gelu_pytorch_tanh"
-                                                                        : "silu";
-    if (*activation != expected) {
+    const std::string_view expected = activation_name(family.activation);
+    // "gelu_new" is the same function, and the first folders of Gemma have "gelu" instead.
+    const bool is_tanh = expected == "gelu_pytorch_tanh" &&
+                         (*activation == "gelu_new" ||
+                          (*activation == "gelu" && family.activation == Activation::kGeluTanh));
+    if (*activation != expected && !is_tanh) {
       return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
     }
     break;
@@ -123,11 +139,13 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
     keys.number("attention.value_length", counts.head_dim);
   }
   keys.number("vocab_size", out.n_vocab);
-  for (const char* key : {"rms_norm_eps", "layer_norm_epsilon", "norm_eps"}) {
+  const char* eps_key = family.norms.kind == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
+                                                            : "attention.layer_norm_epsilon";
+  for (const char* key : {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_eps"}) {
     TRY_ASSIGN(const auto eps, config.real(key));
-    if (eps) keys.real("attention.layer_norm_rms_epsilon", *eps);
+    if (eps) keys.real(eps_key, *eps);
   }
-  keys.real("attention.layer_norm_rms_epsilon", 0);
+  keys.real(eps_key, 0);
   TRY_ASSIGN(counts.n_ctx, config.count("max_position_embeddings", kMaxContext));
   if (family.encoder) {
     TRY_ASSIGN(out.n_unused_positions, read_encoder(config, *out.type, keys, out.metadata));
@@ -158,68 +176,12 @@ Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufK
     }
     keys.real("attention.scale", 1 / std::sqrt(*scalar));
   }
+  if (of.family->has_logit_factor) TRY(add_real(config, "logit_scale", "logit_scale", keys));
   if (!of.family->has_scales) return {};
   TRY(add_real(config, "embedding_multiplier", "embedding_scale", keys));
   TRY(add_real(config, "residual_multiplier", "residual_scale", keys));
   TRY(add_real(config, "attention_multiplier", "attention.scale", keys));
   return add_real(config, "logits_scaling", "logit_scale", keys);
-}
-
-// Returns whether all layers have sliding windows, as "use_sliding_window" and "max_window_layers"
-// (the first layer with a window) say. Errors: kUnsupported if only some layers have windows.
-Result<bool> has_sliding_window(const JsonObject& config, uint32_t n_layers) {
-  TRY_ASSIGN(const auto uses, config.flag("use_sliding_window"));
-  if (!uses.value_or(false)) return false;
-  TRY_ASSIGN(const auto n_without, config.number("max_window_layers"));
-  if (!n_without || *n_without == 0) return true;
-  if (*n_without >= n_layers) return false;
-  return config.unexpected_value("max_window_layers",
-                                 fmt::format("0 or at least the {} layers", n_layers),
-                                 ErrorCode::kUnsupported);
-}
-
-Result<void> check_layer_types(const JsonObject& config, const FamilyFolder& of, uint32_t n_layers,
-                               bool has_windows) {
-  TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
-  if (types.empty()) return {};
-  if (types.size() != n_layers) {
-    return config.unexpected_value("layer_types",
-                                   fmt::format("one for each of {} layers", n_layers));
-  }
-  for (uint32_t i = 0; i < n_layers; ++i) {
-    const std::string_view expected =
-        has_windows && of.family->attention.is_windowed(i) ? "sliding_attention" : "full_attention";
-    if (types[i] == expected) continue;
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{}: 'layer_types' has {} as layer {}, expected {} in a model of type "
-                            "{}",
-                            kFile, quoted(types[i]), i, expected, of.type->model_type));
-  }
-  return {};
-}
-
-Result<void> read_window(const JsonObject& config, const FamilyFolder& of, uint32_t n_layers,
-                         GgufKeys& keys) {
-  if (of.type->window == FolderWindow::kNone) return {};
-  TRY_ASSIGN(const auto window, config.number("sliding_window"));
-  bool has_windows = window.value_or(0) > 0;
-  if (has_windows && of.type->window == FolderWindow::kIfEnabled) {
-    TRY_ASSIGN(has_windows, has_sliding_window(config, n_layers));
-  }
-  for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern"}) {
-    TRY_ASSIGN(const auto pattern, config.number(key));
-    const uint32_t expected = of.family->attention.global_every;
-    if (pattern && expected > 1 && *pattern != expected) {
-      return config.unexpected_value(key, fmt::format("{}", expected), ErrorCode::kUnsupported);
-    }
-  }
-  if (!of.family->has_layer_kinds) TRY(check_layer_types(config, of, n_layers, has_windows));
-  if (!has_windows) return {};
-  if (*window > kMaxContext) {
-    return config.unexpected_value("sliding_window", fmt::format("at most {}", kMaxContext));
-  }
-  keys.number("attention.sliding_window", *window);
-  return {};
 }
 
 // Rejects models in which not every layer has experts.
@@ -233,10 +195,26 @@ Result<void> check_sparse_layers(const JsonObject& config) {
   return config.unexpected_value("mlp_only_layers", "none", ErrorCode::kUnsupported);
 }
 
+// Reads the number of first layers without experts from the list of all layers.
+Result<void> read_mlp_types(const JsonObject& config, GgufKeys& keys) {
+  TRY_ASSIGN(const std::vector<std::string> types, config.texts("mlp_layer_types"));
+  if (types.empty()) return {};
+  const auto first = std::ranges::find(types, "sparse");
+  const bool is_known =
+      std::all_of(types.begin(), first, [](auto& type) { return type == "dense"; });
+  if (is_known && std::all_of(first, types.end(), [](auto& type) { return type == "sparse"; })) {
+    keys.number("leading_dense_block_count", static_cast<uint64_t>(first - types.begin()));
+    return {};
+  }
+  return config.unexpected_value("mlp_layer_types", "dense for the first layers, sparse after them",
+                                 ErrorCode::kUnsupported);
+}
+
 // Reads the routing of experts and the shared experts.
 Result<void> read_routing(const JsonObject& config, GgufKeys& keys) {
   TRY_ASSIGN(const auto n_shared, config.number("n_shared_experts"));
   if (n_shared) keys.number("expert_shared_count", *n_shared);
+  TRY(read_mlp_types(config, keys));
   TRY_ASSIGN(const auto n_dense, config.number("first_k_dense_replace"));
   if (n_dense) keys.number("leading_dense_block_count", *n_dense);
   TRY_ASSIGN(const auto scale, config.real("routed_scaling_factor"));
@@ -308,9 +286,23 @@ Result<json::value> text_config(json::value parsed) {
   return json::value(std::move(merged));
 }
 
-// Adds the defaults of the model type for absent keys; a null counts as present.
+// Returns the value that all elements of a list have, or the value itself: some configs state a
+// number for each layer.
+json::value only_value(const json::value& value) {
+  const json::array* list = value.if_array();
+  if (!list || list->empty()) return value;
+  const bool is_same = std::ranges::all_of(*list, [&](const auto& v) { return v == (*list)[0]; });
+  return is_same ? (*list)[0] : value;
+}
+
+// Gives keys their usual names, and adds the defaults of the model type for absent keys; a null
+// counts as present.
 json::value with_defaults(json::value config, const FolderType& type) {
   json::object& all = config.get_object();
+  for (const FolderKey& key : type.keys) {
+    const json::value* value = all.if_contains(key.name);
+    if (value && !all.contains(key.usual)) all[key.usual] = only_value(json::value(*value));
+  }
   auto defaults = parse_json_file(type.defaults, kFile);
   CHECK(defaults.has_value());
   for (auto& member : defaults->get_object()) all.insert(member);
@@ -319,6 +311,35 @@ json::value with_defaults(json::value config, const FolderType& type) {
     all["num_hidden_layers"] = blocks->get_array().size();
   }
   return config;
+}
+
+// Adds the weights of norms of Q and K that config.json states as a factor of Q.
+Result<void> add_plain_qk_norms(const JsonObject& config, const Counts& counts,
+                                std::vector<ConfigVector>& vectors) {
+  TRY_ASSIGN(const auto factor, config.real("qk_scale_factor"));
+  if (!factor || !(*factor > 0)) {
+    return config.unexpected_value("qk_scale_factor", "a number > 0");
+  }
+  for (uint32_t layer = 0; layer < counts.n_layers; ++layer) {
+    const std::vector<float> factors(counts.head_dim, static_cast<float>(*factor));
+    vectors.push_back({TensorRole::kQNorm, factors, layer});
+    vectors.push_back({TensorRole::kKNorm, std::vector<float>(counts.head_dim, 1.0f), layer});
+  }
+  return {};
+}
+
+// Checks that keys have the only value that is supported, or are absent.
+Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
+  if (type.fixed.empty()) return {};
+  const auto fixed = parse_json_file(type.fixed, kFile);
+  CHECK(fixed.has_value());
+  for (const auto& member : fixed->get_object()) {
+    const json::value* value = config.all().if_contains(member.key());
+    if (!value || *value == member.value()) continue;
+    return config.unexpected_value(std::string_view(member.key().data(), member.key().size()),
+                                   json::serialize(member.value()), ErrorCode::kUnsupported);
+  }
+  return {};
 }
 
 }  // namespace
@@ -340,6 +361,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
     TRY_ASSIGN(out.quantization, read_quantization(config, *of.type));
   }
   TRY(check_activation(config, *of.family));
+  TRY(check_fixed(config, *of.type));
 
   out.architecture = of.family->name;
   out.metadata.insert("general.architecture", out.architecture);
@@ -348,7 +370,8 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY_ASSIGN(const Counts counts, read_geometry(config, *of.family, keys, out));
   TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
   TRY(read_scales(config, of, keys));
-  TRY(read_window(config, of, counts.n_layers, keys));
+  TRY(read_windows(config, of, counts.n_layers, keys));
+  if (of.type->has_plain_qk_norm) TRY(add_plain_qk_norms(config, counts, out.vectors));
   // read_recurrence() has added the key if the list of layers has no experts.
   if (!out.metadata.find(fmt::format("{}.expert_count", of.family->name))) {
     TRY(read_experts(config, *of.type, keys));

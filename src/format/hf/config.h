@@ -18,6 +18,7 @@ namespace kvik::hf {
 struct ConfigVector {
   TensorRole role{};
   std::vector<float> values;
+  uint32_t layer = 0;
 };
 
 // Contents of config.json.

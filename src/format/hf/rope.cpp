@@ -149,6 +149,7 @@ Result<void> read_scaling(const JsonObject& config, const JsonObject& scaling, c
     rope.keys.real("rope.scaling.factor", factor);
     return {};
   }
+  if (name == "dynamic" && scaling.find("alpha")) return {};  // stretched_base() uses it
   if (name == "llama3") return read_llama3(scaling, rope);
   if (name == "yarn") return read_yarn(scaling, rope);
   if (name == "longrope" || name == "su") return read_longrope(config, scaling, rope);
@@ -165,13 +166,37 @@ Result<void> check_local_base(const JsonObject& fields, std::string_view key) {
   return fields.unexpected_value(key, fmt::format("{}", kLocalRopeBase), ErrorCode::kUnsupported);
 }
 
+// Checks that layers with a window have the base of the others, and no scaling.
+Result<void> check_unscaled(const JsonObject& local, const JsonObject& global) {
+  TRY_ASSIGN(const auto type, local.text("rope_type"));
+  if (type.value_or("default") != "default") {
+    return local.unexpected_value("rope_type", "default", ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto base, local.real("rope_theta"));
+  TRY_ASSIGN(const auto expected, global.real("rope_theta"));
+  if (base == expected) return {};
+  return local.unexpected_value("rope_theta", "that of full_attention", ErrorCode::kUnsupported);
+}
+
 // Returns the part of "rope_parameters" for full-attention layers: all of it, or the part with that
 // name.
 Result<JsonObject> global_part(const JsonObject& parameters, const Family& family) {
   TRY_ASSIGN(const auto global, parameters.object("full_attention"));
   TRY_ASSIGN(const auto local, parameters.object("sliding_attention"));
-  if (local && !family.has_layer_kinds) TRY(check_local_base(*local, "rope_theta"));
+  if (local && global && family.rope.is_window_unscaled) {
+    TRY(check_unscaled(*local, *global));
+  } else if (local && !family.has_layer_kinds) {
+    TRY(check_local_base(*local, "rope_theta"));
+  }
   return global ? *global : parameters;
+}
+
+// Returns the RoPE base stretched by a fixed "alpha" (NTK-aware scaling, Hunyuan).
+Result<double> stretched_base(const JsonObject& scaling, double base, uint32_t n_dims) {
+  if (!scaling.find("alpha")) return base;
+  TRY_ASSIGN(const double alpha, positive(scaling, "alpha"));
+  if (n_dims <= 2) return base;
+  return base * std::pow(alpha, n_dims / (n_dims - 2.0));
 }
 
 }  // namespace
@@ -188,10 +213,11 @@ Result<void> read_rope(const JsonObject& config, const Family& family, RopeHead 
   const auto part_with = [&](std::string_view key) -> const JsonObject& {
     return scaling && scaling->find(key) ? *scaling : config;
   };
-  TRY_ASSIGN(const double base, positive(part_with("rope_theta"), "rope_theta", 10000));
+  TRY_ASSIGN(double base, positive(part_with("rope_theta"), "rope_theta", 10000));
   const JsonObject& partial = part_with("partial_rotary_factor");
-  TRY_ASSIGN(const double share, positive(partial, "partial_rotary_factor", 1));
+  TRY_ASSIGN(double share, positive(partial, "partial_rotary_factor", 1));
   if (share > 1) return partial.unexpected_value("partial_rotary_factor", "at most 1");
+  if (family.attention.is_latent) share = 1;  // head.n_dims are the rotated ones
   TRY_ASSIGN(const auto n_stated, config.number("rotary_dim"));
   if (n_stated.value_or(0) > head.n_dims) {
     return config.unexpected_value("rotary_dim",
@@ -199,6 +225,9 @@ Result<void> read_rope(const JsonObject& config, const Family& family, RopeHead 
   }
   const auto n_dims =
       n_stated ? static_cast<uint32_t>(*n_stated) : static_cast<uint32_t>(head.n_dims * share);
+  if (scaling) {
+    TRY_ASSIGN(base, stretched_base(*scaling, base, n_dims));
+  }
   keys.real("rope.freq_base", base);
   TRY_ASSIGN(const auto type, part_with("rope_type").text("rope_type"));
   if (type == "proportional") {

@@ -72,7 +72,7 @@ std::vector<RowRange> rows_of_state(TensorRole role, const DeltaConfig& d) {
       rows.push_back({0, n_keys});
       add_heads(n_keys, d.value_dim);
       break;
-    case kStateGate:
+    case kOutputGate:
     case kStateOutput:
       add_heads(0, d.value_dim);
       break;
@@ -97,7 +97,7 @@ std::vector<RowRange> rows_in_qkvz(TensorRole role, const DeltaConfig& d) {
       rows.push_back({head * per_head + first, n});
     }
   };
-  if (role == kStateGate) {
+  if (role == kOutputGate) {
     add_part(uint64_t{2} * d.key_dim + values, values);
   } else {
     add_part(0, d.key_dim);

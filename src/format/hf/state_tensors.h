@@ -29,7 +29,7 @@ struct RowRange {
 // file; empty if both orders are equal.
 std::vector<RowRange> rows_of_state(TensorRole role, const DeltaConfig& config);
 
-// Returns the rows of q, k and v (kQkv), or of the gate (kStateGate), in a folder's tensor of all
+// Returns the rows of q, k and v (kQkv), or of the gate (kOutputGate), in a folder's tensor of all
 // four.
 std::vector<RowRange> rows_in_qkvz(TensorRole role, const DeltaConfig& config);
 
@@ -38,7 +38,7 @@ std::vector<RowRange> rows_in_qkvz(TensorRole role, const DeltaConfig& config);
 Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, const TensorSpec& spec,
                                     const DeltaConfig& config);
 
-// Makes q, k and v (kQkv), or the gate (kStateGate), from the tensor kQkvzName. Errors: kCorrupt
+// Makes q, k and v (kQkv), or the gate (kOutputGate), from the tensor kQkvzName. Errors: kCorrupt
 // for another shape.
 Result<ArrangedTensor> split_qkvz(const ModelSource& source, size_t index, const TensorSpec& spec,
                                   const DeltaConfig& config);

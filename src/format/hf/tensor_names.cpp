@@ -21,6 +21,8 @@
 #include "format/hf/grouped_tensors.h"
 #include "format/hf/interleaved_experts.h"
 #include "format/hf/state_tensors.h"
+#include "format/hf/tensor_shapes.h"
+#include "format/hf/xielu.h"
 #include "format/latent_up.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
@@ -37,10 +39,12 @@ constexpr std::string_view kEncoderPrefixes[] = {"bert.", "roberta.", "model.", 
 constexpr std::string_view kTaskPrefixes[] = {"cls.", "lm_head.", "pooler.", "bert.pooler."};
 constexpr std::string_view kClassifierPrefix = "classifier.";
 constexpr std::string_view kMultimodalPrefixes[] = {
-    "vision_tower.",       "multi_modal_projector.",       "audio_tower.",
-    "model.vision_tower.", "model.multi_modal_projector.", "model.audio_tower.",
-    "model.embed_vision.", "model.embed_audio.",           "model.visual."};
+    "vision_tower.",         "multi_modal_projector.",       "audio_tower.",
+    "model.vision_tower.",   "model.multi_modal_projector.", "model.audio_tower.",
+    "model.embed_vision.",   "model.embed_audio.",           "model.visual.",
+    "model.vision_adapter.", "model.vision_projection."};
 constexpr std::string_view kMtpPrefix = "mtp.";
+constexpr std::string_view kErnieMtpPrefix = "model.mtp_";  // such a head is ignored
 constexpr std::string_view kMtpInput = "mtp.fc.weight";
 // Tensors of an MTP head that does not share the model's embedding or head.
 constexpr std::string_view kMtpOwnTensors[] = {"mtp.embed_tokens.weight", "mtp.lm_head.weight"};
@@ -93,10 +97,11 @@ class FolderTensors {
   Result<void> take(const TensorSpec& spec) {
     const TensorRole role = spec.id.role;
     const TensorKind kind = kind_of(role);
-    if (kind == TensorKind::kDivisors) return {};  // they are in config.json
+    if (kind == TensorKind::kDivisors || is_stated(spec.id)) return {};  // in config.json
     if (role == TensorRole::kHead) return take_head(spec);
     const std::string_view own_name = folder_name(*config_.type, role);
-    const bool is_bare = config_.type->is_encoder && own_name.starts_with(kClassifierPrefix);
+    const bool is_bare = role == TensorRole::kHeadBias ||
+                         (config_.type->is_encoder && own_name.starts_with(kClassifierPrefix));
     const std::string name = (is_bare ? "" : prefix_of(spec.id)) + std::string(own_name);
     if (is_of_state(spec.id)) return take_state(spec, name);
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
@@ -108,35 +113,26 @@ class FolderTensors {
     ArrangedTensor& tensor = arranged_.back();
     if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
     const bool lacks_one = kind == TensorKind::kNorm && config_.type->has_zero_centered_norms &&
-                           role != TensorRole::kStateNorm;
+                           role != TensorRole::kStateNorm &&
+                           (config_.type->is_last_norm_centered || role != TensorRole::kOutputNorm);
     if (role == TensorRole::kPositions) leave_out_rows(config_.n_unused_positions, tensor);
-    make_floats(tensor, kind == TensorKind::kDecay ? Arrangement::kNegativeExp
-                        : lacks_one                ? Arrangement::kFloatsPlusOne
-                                                   : Arrangement::kFloats);
+    store_floats(tensor, kind == TensorKind::kDecay ? Arrangement::kNegativeExp
+                         : lacks_one                ? Arrangement::kFloatsPlusOne
+                                                    : Arrangement::kFloats);
     give_shape(spec, tensor.info);
     if (role == TensorRole::kQBias || role == TensorRole::kKBias) return pair_rows(spec, tensor);
     return {};
   }
 
-  // Gives a tensor the shape that a GGUF file has. In folders, a row may be a matrix with one row,
-  // convolution weights have an additional axis of size 1, and columns or grouped rows may be
-  // vectors.
-  static void give_shape(const TensorSpec& spec, TensorInfo& info) {
-    const TensorKind kind = kind_of(spec.id.role);
-    const bool is_row = kind == TensorKind::kRouting && spec.shape.size() == 1 &&
-                        info.shape.size() == 2 && info.shape[0] == 1;
-    const bool is_conv_kernel = kind == TensorKind::kConvKernel && !info.shape.empty() &&
-                                info.shape.front() == spec.shape.front();
-    const bool is_vector =
-        info.shape.size() == 1 && (kind == TensorKind::kConvKernel || kind == TensorKind::kDecay ||
-                                   kind == TensorKind::kNorm);
-    if (!is_row && !is_conv_kernel && !is_vector) return;
-    if (n_elements_of(spec.shape) == info.n_elements()) info.shape = spec.shape;
-  }
-
   static bool is_gate_or_up(TensorRole role) {
     using enum TensorRole;
     return role == kGate || role == kUp || role == kSharedGate || role == kSharedUp;
+  }
+
+  bool is_stated(TensorId tensor) const {
+    return std::ranges::any_of(config_.vectors, [&](const ConfigVector& vector) {
+      return TensorId{vector.role, vector.layer} == tensor;
+    });
   }
 
   Result<void> take_whole(const TensorSpec& spec, const std::string& name) {
@@ -156,14 +152,15 @@ class FolderTensors {
       return false;
     }
     return tensor.role == TensorRole::kQkv ||
-           (tensor.role >= TensorRole::kStateGate && tensor.role <= TensorRole::kStateOutput &&
+           (tensor.role >= TensorRole::kOutputGate && tensor.role <= TensorRole::kStateOutput &&
             tensor.role != TensorRole::kStateNorm);
   }
 
   Result<void> take_state(const TensorSpec& spec, const std::string& name) {
     const auto& delta = std::get<DeltaConfig>(model_.layers[spec.id.layer].mixer);
     const std::string all = prefix_of(spec.id) + std::string(kQkvzName);
-    const bool is_part = spec.id.role == TensorRole::kQkv || spec.id.role == TensorRole::kStateGate;
+    const bool is_part =
+        spec.id.role == TensorRole::kQkv || spec.id.role == TensorRole::kOutputGate;
     if (is_part && has(all)) {
       TRY_ASSIGN(const size_t index, find(all));
       TRY_ASSIGN(ArrangedTensor tensor, split_qkvz(source_, index, spec, delta));
@@ -174,29 +171,6 @@ class FolderTensors {
     TRY_ASSIGN(ArrangedTensor tensor, state_tensor(source_, index, spec, delta));
     arranged_.push_back(std::move(tensor));
     return {};
-  }
-
-  // Leaves out the first rows of a matrix.
-  static void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor) {
-    TensorInfo& info = tensor.info;
-    if (n_rows == 0 || info.shape.size() != 2 || info.shape[0] <= n_rows) return;
-    const uint64_t n_bytes = info.n_bytes / info.shape[0] * n_rows;
-    tensor.pieces.front().begin_byte += n_bytes;
-    tensor.pieces.front().n_bytes -= n_bytes;
-    info.n_bytes -= n_bytes;
-    info.shape[0] -= n_rows;
-  }
-
-  // Converts to f32 a tensor that GGUF files always store as f32.
-  static void make_floats(ArrangedTensor& tensor, Arrangement arrangement) {
-    const ElementType type = tensor.info.type;
-    // Types that cannot become f32 are rejected when they are loaded.
-    if (traits(type).block_elements != 1 || !can_dequantize(type)) return;
-    if (type != ElementType::kF32 || arrangement != Arrangement::kFloats) {
-      tensor.arrangement = arrangement;
-    }
-    tensor.info.type = ElementType::kF32;
-    tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
   }
 
   // Pairs the rows of Q, K and their biases. Rows that RoPE rotates together are half a head apart
@@ -263,7 +237,7 @@ class FolderTensors {
 
   void add_vector(const ConfigVector& vector) {
     ArrangedTensor tensor;
-    tensor.info = {.name = name_of(TensorId{vector.role}),
+    tensor.info = {.name = name_of(TensorId{vector.role, vector.layer}),
                    .type = ElementType::kF32,
                    .shape = {vector.values.size()},
                    .n_bytes = vector.values.size() * sizeof(float)};
@@ -316,7 +290,7 @@ class FolderTensors {
     for (uint64_t expert = 0; expert < spec.shape[0]; ++expert) {
       tensor.pieces.push_back({index, (expert * n_parts + part) * part_bytes, part_bytes});
     }
-    make_floats(tensor, Arrangement::kFloats);
+    store_floats(tensor, Arrangement::kFloats);
     arranged_.push_back(std::move(tensor));
     return {};
   }
@@ -397,7 +371,8 @@ class FolderTensors {
     const bool is_head = std::ranges::count(kHeadNames, name) > 0;
     if (config_.type->is_encoder && is_of_other_task(name)) return true;
     return name.ends_with(".rotary_emb.inv_freq") || name.starts_with(kMtpPrefix) ||
-           is_of_mtp_layer(name) || is_unused(name) ||
+           name.starts_with(kErnieMtpPrefix) || is_of_mtp_layer(name) || is_unused(name) ||
+           (model_.activation == Activation::kXielu && is_of_xielu(name)) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && is_multimodal_tensor(name));
   }
@@ -474,6 +449,9 @@ bool is_multimodal_tensor(std::string_view name) {
 }
 
 Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig config) {
+  if (find_family(config.architecture)->activation == Activation::kXielu) {
+    TRY(read_xielu(source, config.architecture, config.metadata));
+  }
   TRY_ASSIGN(const ModelConfig model, read_model(source, config.metadata));
   if (config.block_floats) TRY(join_block_floats(source, *config.block_floats));
   if (config.quantization) {

@@ -80,6 +80,7 @@ struct ModelPreset : Geometry {
     uint64_t feed_forward_layers = 0;
   };
   Mixers mixers = {};
+  float logit_factor = 0;  // "logit_scale" of families in which it is a factor; 0: no key
 };
 
 std::span<const ModelPreset> model_presets();

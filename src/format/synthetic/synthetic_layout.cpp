@@ -30,6 +30,19 @@ const Family& family_of(const ModelPreset& preset) {
   return *family;
 }
 
+// Adds the parameters of xIELU, which differ by layer and whose keys have no prefix.
+void add_xielu(Metadata& metadata, uint32_t n_layers) {
+  std::vector<double> positive, negative;
+  for (uint32_t i = 0; i < n_layers; ++i) {
+    positive.push_back(0.25 + 0.5 * i);
+    negative.push_back(0.25 * i - 0.25);
+  }
+  metadata.insert("xielu.alpha_p", std::move(positive));
+  metadata.insert("xielu.alpha_n", std::move(negative));
+  metadata.insert("xielu.beta", std::vector<double>(n_layers, 0.5));
+  metadata.insert("xielu.eps", std::vector<double>(n_layers, -0x1p-20));
+}
+
 void add_vocabulary(Metadata& metadata, uint32_t n_vocab) {
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>", "<pad>"};
   std::vector<int64_t> kinds = {kUnknown, kControl, kControl, kControl};
@@ -78,7 +91,7 @@ class TensorMaker {
     if (role == TensorRole::kCorrectionBias) return preset_.has_correction_bias;
     if (role == TensorRole::kV) return !preset_.kinds.is_k_v;
     // Most models of these families have no biases.
-    if (kind_of(role) == TensorKind::kBias) return !family_.may_have_mlp_biases;
+    if (kind_of(role) == TensorKind::kBias) return family_.mlp_bias == Presence::kNone;
     if (is_of_layer(role)) return true;
     const RopeDivisors divisors = preset_.rope.divisors;
     return divisors ==
@@ -244,6 +257,7 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
     const double factor = std::sqrt(1 + std::log(longer) / std::log(rope.n_ctx_original));
     add("rope.scaling.attn_factor", as_stored(factor));
   }
+  if (p.logit_factor != 0) add("logit_scale", double{p.logit_factor});
   if (p.scales.embedding != 0) {
     add("embedding_scale", double{p.scales.embedding});
     add("residual_scale", double{p.scales.residual});
@@ -281,13 +295,16 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
     add("attention.value_length", uint64_t{p.head_dim});
     add("rope.dimension_count", uint64_t{p.rope.n_dims ? p.rope.n_dims : p.head_dim});
   }
-  add("attention.layer_norm_rms_epsilon", as_stored(family.norms.eps));
+  const bool is_rms = family.norms.kind == NormKind::kRms;
+  add(is_rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+      as_stored(family.norms.eps));
   add("rope.freq_base", double{p.rope_base});
   add("vocab_size", uint64_t{p.n_vocab});
   if (p.window != 0) add("attention.sliding_window", uint64_t{p.window});
   if (family.attention.soft_cap != 0) add("attn_logit_softcapping", family.attention.soft_cap);
   if (family.logit_soft_cap != 0) add("final_logit_softcapping", family.logit_soft_cap);
   add_special_keys(p, add);
+  if (family.activation == Activation::kXielu) add_xielu(metadata, p.n_layers);
   add_vocabulary(metadata, p.n_vocab);
   return metadata;
 }

@@ -50,10 +50,10 @@ Result<void> load(TensorLoader& tensors, const DeltaConfig& config, uint32_t lay
                   RecurrentWeights& w) {
   if (config.is_gate_fused) {
     const uint32_t per_key_head = config.n_value_heads / config.n_key_heads;
-    TRY_ASSIGN(w.in,
-               tensors.matrix({kQkv, kStateGate, kStateGates}, layer, {kStateGates, per_key_head}));
+    TRY_ASSIGN(
+        w.in, tensors.matrix({kQkv, kOutputGate, kStateGates}, layer, {kStateGates, per_key_head}));
   } else {
-    TRY_ASSIGN(w.in, tensors.matrix({kQkv, kStateGate, kStateBeta, kStateAlpha}, layer));
+    TRY_ASSIGN(w.in, tensors.matrix({kQkv, kOutputGate, kStateBeta, kStateAlpha}, layer));
   }
   return load_heads(tensors, config.kernel_size, layer, w);
 }

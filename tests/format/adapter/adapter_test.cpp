@@ -126,7 +126,7 @@ TEST(Adapter, value_heads_are_in_the_order_of_the_model) {
   EXPECT_EQ(slice(b_of_qkv, 0, 192), counted(192, -1));
   for (size_t i = 0; i < 4; ++i) {
     const size_t from = kOrder[i];
-    EXPECT_EQ(slice(gate.at({TensorRole::kStateGate, 1}).b, 48 * i, 48),
+    EXPECT_EQ(slice(gate.at({TensorRole::kOutputGate, 1}).b, 48 * i, 48),
               slice(counted(192, -1), 48 * from, 48));
     EXPECT_EQ(slice(b_of_qkv, 192 + 48 * i, 48), slice(counted(384, -1), 192 + 48 * from, 48));
     EXPECT_EQ(beta.at({TensorRole::kStateBeta, 1}).b[i], counted(4, -1)[from]);
@@ -147,7 +147,7 @@ TEST(Adapter, a_module_of_several_tensors_changes_each_of_them) {
     EXPECT_EQ(slice(qkv, 16 * head, 16), slice(all, 96 * head, 16));
     EXPECT_EQ(slice(qkv, 32 + 16 * head, 16), slice(all, 96 * head + 16, 16));
     EXPECT_EQ(slice(qkv, 64 + 32 * head, 32), slice(all, 96 * head + 32, 32));
-    EXPECT_EQ(slice(qkvz.at({TensorRole::kStateGate, 0}).b, 32 * head, 32),
+    EXPECT_EQ(slice(qkvz.at({TensorRole::kOutputGate, 0}).b, 32 * head, 32),
               slice(all, 96 * head + 64, 32));
   }
   const auto shared =

@@ -174,6 +174,69 @@ TEST(HfConfig, layer_types_must_be_those_of_the_family) {
 }
 
 // Written by transformers from 5.20 on.
+TEST(HfConfig, layers_with_a_window_are_those_that_layer_types_lists) {
+  const auto listed = [](std::string_view types) {
+    return config("cohere2", fmt::format(R"("sliding_window":32,"layer_types":[{}])", types));
+  };
+  constexpr std::string_view kS = R"("sliding_attention")", kF = R"("full_attention")";
+  const FolderConfig c = read(listed(fmt::format("{},{},{},{},{},{}", kS, kF, kS, kS, kS, kF)));
+  const auto* pattern =
+      std::get_if<std::vector<bool>>(c.metadata.find("cohere2.attention.sliding_window_pattern"));
+  ASSERT_NE(pattern, nullptr);
+  EXPECT_EQ(*pattern, (std::vector<bool>{true, false, true, true, true, false}));
+  EXPECT_EQ(real_of(c, "cohere2.attention.sliding_window"), 32);
+  EXPECT_EQ(real_of(read(listed(fmt::format("{0},{0},{0},{0},{0},{0}", kF))),
+                    "cohere2.attention.sliding_window"),
+            -1);
+  EXPECT_THAT(error_of(listed(kS)).message, HasSubstr("expected one for each of 6 layers"));
+  EXPECT_THAT(error_of(listed(R"("chunked_attention")")).message,
+              HasSubstr("expected sliding_attention or full_attention"));
+}
+
+TEST(HfConfig, layers_without_rope_must_be_those_of_the_family) {
+  const auto of = [](std::string_view layers) {
+    return config("smollm3", fmt::format(R"("no_rope_layers":[{}])", layers));
+  };
+  EXPECT_TRUE(read_folder_config(of("1,1,1,0,1,1")));
+  EXPECT_THAT(error_of(of("1,1,0,1,1,0")).message, HasSubstr("'no_rope_layers' is"));
+}
+
+TEST(HfConfig, keys_under_other_names_and_lists_of_one_number_are_read) {
+  const FolderConfig c = read(config("hunyuan_v1_moe", R"("num_experts":8,"moe_topk":[2,2,2],
+    "num_shared_expert":[1,1,1])"));
+  EXPECT_EQ(real_of(c, "hunyuan-moe.expert_used_count"), 2);
+  EXPECT_EQ(real_of(c, "hunyuan-moe.expert_shared_count"), 1);
+  EXPECT_THAT(error_of(config("hunyuan_v1_moe", R"("num_experts":8,"moe_topk":[2,3])")).message,
+              HasSubstr("num_experts_per_tok"));
+}
+
+TEST(HfConfig, a_key_of_which_one_value_is_supported_must_have_it) {
+  EXPECT_TRUE(read_folder_config(config("olmoe", R"("clip_qkv":null)")));
+  const Error error = error_of(config("olmoe", R"("clip_qkv":8.0)"));
+  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("'clip_qkv' is 8"));
+  EXPECT_THAT(error.message, HasSubstr("expected null"));
+}
+
+TEST(HfConfig, gelu_by_tanh_has_several_names) {
+  for (const char* type : {"gemma", "gemma2", "starcoder2", "phi"}) {
+    read(config(type, R"("hidden_act":"gelu_pytorch_tanh")"));
+    read(config(type, R"("hidden_act":"gelu_new")"));
+  }
+  read(config("gemma", R"("hidden_act":"gelu")"));  // Gemma's first folders mean the same
+  EXPECT_THAT(error_of(config("starcoder2", R"("hidden_act":"gelu")")).message,
+              HasSubstr("expected gelu_pytorch_tanh"));
+}
+
+TEST(HfConfig, a_fixed_alpha_stretches_the_base_of_rope) {
+  const FolderConfig c = read(config("hunyuan_v1_dense", R"("rope_theta":10000,
+    "rope_scaling":{"type":"dynamic","alpha":1000,"factor":1})"));
+  // Heads of 16 dimensions: 10000 · 1000^(16 / 14).
+  EXPECT_NEAR(real_of(c, "hunyuan-dense.rope.freq_base"), 26826957.95, 10);
+  EXPECT_THAT(error_of(config("llama", R"("rope_scaling":{"type":"dynamic","factor":2})")).message,
+              HasSubstr("expected default, linear, llama3, yarn or longrope"));
+}
+
 TEST(HfConfig, gemma_4_has_keys_per_layer) {
   constexpr const char* kMore =
       R"("head_dim":16,"num_key_value_heads":2,"sliding_window":32,"vocab_size_per_layer_input":260,

@@ -43,6 +43,12 @@ inline F32x16 exp(F32x16 x) {
   return exp_up_to_88(min(set1(88.375f), x));  // min returns a NaN in its second operand
 }
 
+// Returns e^x − 1 for x ≤ 88.375, without cancellation near 0. A NaN stays a NaN.
+inline F32x16 exp_minus_1(F32x16 x) {
+  const ExpParts parts = exp_parts(max(set1(-80.0f), x));
+  return fma(parts.power, parts.rest, sub(parts.power, set1(1.0f)));
+}
+
 // Returns tanh(x) = (e^2x − 1) / (e^2x + 1) with an error of up to 3 ulp. e^2x − 1 is computed
 // without cancellation, so that small x keep their relative accuracy. A NaN stays a NaN.
 inline F32x16 tanh(F32x16 x) {

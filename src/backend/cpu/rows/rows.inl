@@ -153,11 +153,28 @@ inline void gated_activation_row(Activation activation, const float* gate, const
     case Activation::kGelu:
       return each_16(
           n, [&](uint32_t i, auto lanes) { lanes.write(out + i, gelu(lanes.read(gate + i))); });
+    case Activation::kPlainGeluTanh:
+      return each_16(n, [&](uint32_t i, auto lanes) {
+        lanes.write(out + i, gelu_tanh(lanes.read(gate + i)));
+      });
     case Activation::kGatedGelu:
       return each_16(n, [&](uint32_t i, auto lanes) {
         lanes.write(out + i, mul(gelu(lanes.read(gate + i)), lanes.read(up + i)));
       });
+    case Activation::kXielu:
+      return;  // xielu_row()
   }
+}
+
+inline void xielu_row(float* x, const Xielu& p, uint32_t n) {
+  each_16(n, [&](uint32_t i, auto lanes) {
+    const F32x16 v = lanes.read(x + i);
+    const F32x16 positive = mul(mul(set1(p.positive), v), v);
+    const F32x16 negative =
+        mul(set1(p.negative), sub(exp_minus_1(min(v, min(set1(p.limit), zero()))), v));
+    const F32x16 curved = select_ge(zero(), v, negative, positive);
+    lanes.write(x + i, fma(set1(p.linear), v, curved));
+  });
 }
 
 // Rotates (a, b) by the angle whose cosine and sine are (c, s). Each product and sum is rounded
@@ -213,5 +230,6 @@ const RowKernels kRowKernels = {
     .scale = scale_row,
     .soft_cap = soft_cap_row,
     .gated_activation = gated_activation_row,
+    .xielu = xielu_row,
     .rope = rope_head,
 };

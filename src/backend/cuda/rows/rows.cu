@@ -133,9 +133,12 @@ __device__ __forceinline__ float activated(Activation activation, float gate, co
       return gate * *up;
     case Activation::kGelu:
       return gelu(gate);
+    case Activation::kPlainGeluTanh:
+      return gelu_tanh(gate);
     case Activation::kGatedGelu:
       return gelu(gate) * *up;
     case Activation::kReluSquared:
+    case Activation::kXielu:  // refused
       break;
   }
   const float x = max_of(gate, 0.0f);

@@ -134,6 +134,30 @@ TEST(Rows, gelu_is_x_times_the_normal_distribution) {
   }
 }
 
+TEST(Rows, xielu_has_the_values_of_its_formula) {
+  std::vector<float> x;
+  for (float v = -14; v <= 14; v += 1.0f / 512) x.push_back(v);
+  for (const float v : {0.0f, -0.0f, 1e-7f, -1e-7f, -1e-3f, -1e-30f, -200.0f, -1e30f, 1e10f}) {
+    x.push_back(v);
+  }
+  const auto n = static_cast<uint32_t>(x.size());
+  for (const float limit : {-1e-6f, 0.25f, -0.5f}) {
+    const Xielu p = {.positive = 0.7f, .negative = 1.3f, .linear = 0.5f, .limit = limit};
+    const auto out = on_all([&](const RowKernels& rows) {
+      std::vector<float> result = x;
+      rows.xielu(result.data(), p, n);
+      return result;
+    });
+    for (uint32_t i = 0; i < n; ++i) {
+      const double v = x[i];
+      const double negative = (std::expm1(std::min(v, double{limit})) - v) * p.negative;
+      const double curved = v > 0 ? double{p.positive} * v * v : negative;
+      const double expected = curved + double{p.linear} * v;
+      EXPECT_NEAR(out[i], expected, 1e-7 + 1e-6 * std::abs(expected)) << x[i];
+    }
+  }
+}
+
 TEST(Rows, add_and_scale_are_one_operation_per_element) {
   for (const uint32_t n : kSizes) {
     const auto x = random_floats(n, 4);
@@ -168,6 +192,7 @@ TEST(Rows, nothing_is_written_past_the_end) {
       isa.rows.gated_activation(Activation::kSilu, x.data(), y.data(), n, x.data());
       isa.rows.gated_activation(Activation::kGeluTanh, x.data(), y.data(), n, x.data());
       isa.rows.gated_activation(Activation::kClampedSwish, x.data(), y.data(), n, x.data());
+      isa.rows.xielu(x.data(), {.positive = 1, .negative = 1, .linear = 1, .limit = -1e-6f}, n);
       isa.rows.rope(x.data(), RopePairing::kInterleaved, y.data(), y.data(), n / 2);
       isa.rows.rope(x.data(), RopePairing::kHalves, y.data(), y.data(), n / 2);
       for (size_t i = n; i < x.size(); ++i) EXPECT_EQ(x[i], 5.0f) << isa.name << " at " << i;

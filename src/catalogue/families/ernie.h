@@ -1,0 +1,44 @@
+#pragma once
+
+#include "catalogue/families/shared_names.h"
+#include "catalogue/family.h"
+
+namespace kvik::families {
+
+using enum TensorRole;
+
+inline constexpr FolderType kErnie45Folders[] = {
+    {.model_type = "ernie4_5",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": true, "rope_theta": 5e5,
+                     "head_dim": 128})",
+     .fixed = R"({"use_bias": false})",
+     .is_interleaved = true},
+};
+inline constexpr auto kErnie45MoeNames =
+    with_shared_experts({{kCorrectionBias, "mlp.moe_statics.e_score_correction_bias"}});
+inline constexpr FolderKey kErnie45MoeKeys[] = {
+    {"moe_num_experts", "num_experts"},
+    {"moe_k", "num_experts_per_tok"},
+    {"moe_num_shared_experts", "n_shared_experts"},
+    {"moe_layer_start_index", "first_k_dense_replace"},
+};
+inline constexpr FolderType kErnie45MoeFolders[] = {
+    {.model_type = "ernie4_5_moe",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": true, "rope_theta": 5e5,
+                     "num_experts": 64, "num_experts_per_tok": 6, "n_shared_experts": 2,
+                     "first_k_dense_replace": 1})",
+     .keys = kErnie45MoeKeys,
+     .fixed = R"({"moe_layer_interval": 1, "use_bias": false})",
+     .has_experts = true,
+     .is_interleaved = true,
+     .names = kErnie45MoeNames},
+};
+
+inline constexpr Family kErnieFamilies[] = {
+    {.name = "ernie4_5", .folders = kErnie45Folders},
+    {.name = "ernie4_5-moe",
+     .experts = ExpertTraits{.correction_bias = Presence::kOptional},
+     .folders = kErnie45MoeFolders},
+};
+
+}  // namespace kvik::families

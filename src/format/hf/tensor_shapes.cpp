@@ -1,0 +1,41 @@
+#include "format/hf/tensor_shapes.h"
+
+#include "tensor/blocks.h"
+
+namespace kvik::hf {
+
+void give_shape(const TensorSpec& spec, TensorInfo& info) {
+  const TensorKind kind = kind_of(spec.id.role);
+  const bool is_row = (kind == TensorKind::kRouting || kind == TensorKind::kBias) &&
+                      spec.shape.size() == 1 && info.shape.size() == 2 && info.shape[0] == 1;
+  const bool is_conv_kernel = kind == TensorKind::kConvKernel && !info.shape.empty() &&
+                              info.shape.front() == spec.shape.front();
+  const bool is_vector =
+      info.shape.size() == 1 &&
+      (kind == TensorKind::kConvKernel || kind == TensorKind::kDecay || kind == TensorKind::kNorm);
+  if (!is_row && !is_conv_kernel && !is_vector) return;
+  if (n_elements_of(spec.shape) == info.n_elements()) info.shape = spec.shape;
+}
+
+void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor) {
+  TensorInfo& info = tensor.info;
+  if (n_rows == 0 || info.shape.size() != 2 || info.shape[0] <= n_rows) return;
+  const uint64_t n_bytes = info.n_bytes / info.shape[0] * n_rows;
+  tensor.pieces.front().begin_byte += n_bytes;
+  tensor.pieces.front().n_bytes -= n_bytes;
+  info.n_bytes -= n_bytes;
+  info.shape[0] -= n_rows;
+}
+
+void store_floats(ArrangedTensor& tensor, Arrangement arrangement) {
+  const ElementType type = tensor.info.type;
+  // Types that cannot become f32 are rejected when they are loaded.
+  if (traits(type).block_elements != 1 || !can_dequantize(type)) return;
+  if (type != ElementType::kF32 || arrangement != Arrangement::kFloats) {
+    tensor.arrangement = arrangement;
+  }
+  tensor.info.type = ElementType::kF32;
+  tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
+}
+
+}  // namespace kvik::hf

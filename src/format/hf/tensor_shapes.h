@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+#include "catalogue/tensor_roles.h"
+#include "format/arranged_tensors.h"
+
+namespace kvik::hf {
+
+// Gives a tensor the shape that a GGUF file has. In folders, a row may be a matrix with one row,
+// convolution weights have an additional axis of size 1, and columns or grouped rows may be
+// vectors.
+void give_shape(const TensorSpec& spec, TensorInfo& info);
+
+// Leaves out the first rows of a matrix.
+void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor);
+
+// Converts to f32 a tensor that GGUF files always store as f32.
+void store_floats(ArrangedTensor& tensor, Arrangement arrangement);
+
+}  // namespace kvik::hf

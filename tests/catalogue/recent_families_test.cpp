@@ -1,0 +1,151 @@
+// Tests what the families of 2025 and 2026 add to a plain decoder.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <variant>
+#include <vector>
+
+#include "catalogue/model_config.h"
+#include "catalogue/tensor_roles.h"
+#include "config_keys.h"
+
+namespace kvik {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(RecentFamilies, every_fourth_layer_of_smollm3_has_no_rope) {
+  const ModelConfig c = read(Keys("smollm3"));
+  for (size_t i = 0; i < c.layers.size(); ++i) {
+    EXPECT_EQ(c.layers[i].attention().has_rope, (i + 1) % 4 != 0) << "layer " << i;
+  }
+}
+
+TEST(RecentFamilies, full_attention_has_no_rope_beside_windows_but_alone) {
+  const Keys windowed = Keys("exaone4").set("attention.sliding_window", uint64_t{64});
+  const ModelConfig c = read(windowed);
+  for (size_t i = 0; i < c.layers.size(); ++i) {
+    const bool is_global = i % 4 == 3;
+    EXPECT_EQ(c.layers[i].attention().window, is_global ? 0u : 64u) << "layer " << i;
+    EXPECT_EQ(c.layers[i].attention().has_rope, !is_global) << "layer " << i;
+  }
+  for (const LayerConfig& layer : read(Keys("exaone4")).layers) {
+    EXPECT_TRUE(layer.attention().has_rope);
+  }
+}
+
+TEST(RecentFamilies, a_file_may_list_the_layers_with_a_window_or_state_their_interval) {
+  std::vector<bool> listed(12, false);
+  listed[0] = listed[5] = true;
+  const auto keys = [] { return Keys("cohere2").set("attention.sliding_window", uint64_t{64}); };
+  const ModelConfig by_list =
+      read(keys().set("attention.sliding_window_pattern", Metadata::Value(listed)));
+  const ModelConfig by_interval = read(keys().set("attention.sliding_window_pattern", uint64_t{3}));
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(by_list.layers[i].attention().window, listed[i] ? 64u : 0u) << "layer " << i;
+    EXPECT_EQ(by_interval.layers[i].attention().window, i % 3 != 2 ? 64u : 0u) << "layer " << i;
+  }
+  const Error error = error_of(
+      keys().set("attention.sliding_window_pattern", Metadata::Value(std::vector<bool>(5, true))));
+  EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+  EXPECT_THAT(error.message, HasSubstr("sliding_window_pattern' has 5 entries, expected 12"));
+}
+
+TEST(RecentFamilies, the_rope_of_olmo_3_is_scaled_in_layers_with_full_attention_only) {
+  const ModelConfig c = read(Keys("olmo2")
+                                 .set("attention.sliding_window", uint64_t{64})
+                                 .set("rope.freq_base", 5e5)
+                                 .set("rope.scaling.type", std::string("yarn"))
+                                 .set("rope.scaling.factor", 8.0));
+  ASSERT_EQ(c.ropes.size(), 2u);
+  EXPECT_EQ(c.ropes[0].position_scale, 0.125f);
+  EXPECT_EQ(c.ropes[1].position_scale, 1.0f);
+  EXPECT_EQ(c.ropes[1].base, 5e5f);
+  EXPECT_EQ(c.ropes[1].magnitude, 1.0f);
+  EXPECT_EQ(c.ropes[1].yarn.n_ctx_original, 0u);
+  EXPECT_EQ(c.layers[0].attention().rope, 1u);
+  EXPECT_EQ(c.layers[3].attention().rope, 0u);
+  EXPECT_EQ(read(Keys("olmo2")).ropes.size(), 1u);
+}
+
+TEST(RecentFamilies, both_halves_of_a_layer_of_command_r_share_a_layer_norm) {
+  const ModelConfig c =
+      read(Keys("command-r").set("logit_scale", 0.25).set("attention.layer_norm_epsilon", 1e-4));
+  EXPECT_EQ(c.norm, NormKind::kLayer);
+  EXPECT_EQ(c.norm_eps, 1e-4f);
+  EXPECT_EQ(c.logit_scale, 0.25f);
+  EXPECT_TRUE(c.has_parallel_halves);
+  const TensorTable table(c);
+  EXPECT_NE(table.find({TensorRole::kAttentionNorm, 0}), nullptr);
+  EXPECT_EQ(table.find({TensorRole::kAttentionNormBias, 0}), nullptr);
+  EXPECT_EQ(table.find({TensorRole::kFfnNorm, 0}), nullptr);
+}
+
+TEST(RecentFamilies, norms_of_starcoder2_and_the_head_of_phi2_have_biases) {
+  const TensorTable starcoder(read(Keys("starcoder2")));
+  for (const TensorRole role :
+       {TensorRole::kAttentionNormBias, TensorRole::kFfnNormBias, TensorRole::kUpBias}) {
+    ASSERT_NE(starcoder.find({role, 3}), nullptr) << name_of(TensorId{role, 3});
+    EXPECT_FALSE(starcoder.find({role, 3})->is_optional);
+  }
+  EXPECT_NE(starcoder.find({TensorRole::kOutputNormBias}), nullptr);
+  EXPECT_EQ(starcoder.find({TensorRole::kGate, 3}), nullptr);
+  EXPECT_NE(TensorTable(read(Keys("phi2"))).find({TensorRole::kHeadBias}), nullptr);
+}
+
+TEST(RecentFamilies, the_output_gate_of_afmoe_is_a_tensor_and_that_of_qwen3_5_a_part_of_q) {
+  const TensorTable afmoe(read(Keys("afmoe").set("attention.key_length", uint64_t{16})));
+  const TensorSpec* gate = afmoe.find({TensorRole::kOutputGate, 0});
+  ASSERT_NE(gate, nullptr);
+  EXPECT_EQ(gate->shape, (std::vector<uint64_t>{96, 96}));
+  EXPECT_EQ(afmoe.find({TensorRole::kQ, 0})->shape, (std::vector<uint64_t>{96, 96}));
+}
+
+TEST(RecentFamilies, post_norms_of_muse_glimmer_have_an_epsilon_of_their_own) {
+  const ModelConfig c = read(Keys("muse-glimmer"));
+  EXPECT_EQ(c.norm_eps, 1e-5f);
+  EXPECT_EQ(c.post_norm_eps, 1e-8f);
+  EXPECT_TRUE(c.has_embedding_norm);
+  const ModelConfig olmo = read(Keys("olmo2").set("attention.layer_norm_rms_epsilon", 1e-6));
+  EXPECT_EQ(olmo.post_norm_eps, 1e-6f);
+}
+
+TEST(RecentFamilies, the_first_layer_of_hy_v3_has_no_experts_unless_a_key_says_otherwise) {
+  const auto keys = [] {
+    return Keys("hy_v3").set("expert_count", uint64_t{8}).set("expert_used_count", uint64_t{2});
+  };
+  const ModelConfig usual = read(keys());
+  EXPECT_EQ(usual.layers[0].experts(), nullptr);
+  EXPECT_NE(usual.layers[1].experts(), nullptr);
+  EXPECT_EQ(usual.experts()->scoring, ExpertScoring::kSigmoid);
+  const ModelConfig stated = read(keys().set("leading_dense_block_count", uint64_t{3}));
+  EXPECT_EQ(stated.layers[2].experts(), nullptr);
+}
+
+TEST(RecentFamilies, the_parameters_of_xielu_have_keys_without_a_prefix) {
+  std::vector<double> raw(12, 0.0);
+  raw[3] = 1;
+  Keys keys = Keys("apertus");
+  keys.set_global("xielu.alpha_p", raw).set_global("xielu.alpha_n", -1.0);
+  keys.set_global("xielu.beta", 0.5);
+  EXPECT_THAT(error_of(keys).message, HasSubstr("'xielu.eps' is missing"));
+  keys.set_global("xielu.eps", -1e-6);
+  const ModelConfig c = read(keys);
+  const auto of = [&](size_t layer) {
+    return std::get<MlpConfig>(c.layers[layer].feed_forward).xielu;
+  };
+  EXPECT_FLOAT_EQ(of(0).positive, std::log(2.0f));
+  EXPECT_FLOAT_EQ(of(3).positive, std::log1p(std::exp(1.0f)));
+  EXPECT_FLOAT_EQ(of(3).negative, 0.5f + std::log1p(std::exp(-1.0f)));
+  EXPECT_EQ(of(3).linear, 0.5f);
+  EXPECT_EQ(of(3).limit, -1e-6f);
+  keys.set_global("xielu.alpha_p", std::vector<double>(11, 0.0));
+  EXPECT_THAT(error_of(keys).message, HasSubstr("'xielu.alpha_p' has 11 entries, expected 12"));
+  keys.set_global("xielu.alpha_p", std::numeric_limits<double>::infinity());
+  EXPECT_THAT(error_of(keys).message, HasSubstr("expected a finite number"));
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,83 @@
+"""The names of tensors and the keys of config.json that only the folders of some families have, for make_hf_model.py.
+
+OF: {architecture: {"type": model_type, "top": names of the tensors of no layer, "names": {part of a GGUF tensor's name: name in the folder},
+"keys": {usual key of config.json: its name}, "config": {key: its value, or a function of key() that returns it}}}
+"""
+
+SHARED = {f"ffn_{part}_shexp.weight": f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}
+MOE = {"first_k_dense_replace": lambda key: key("leading_dense_block_count"), "routed_scaling_factor": lambda key: key("expert_weights_scale"),
+       "norm_topk_prob": True}
+COHERE = {"keys": {"rms_norm_eps": "layer_norm_eps"}, "config": {"logit_scale": lambda key: key("logit_scale")}}
+BIASES = {f"{part}.bias": f"{name}.bias" for part, name in (("attn_norm", "input_layernorm"), ("ffn_norm", "post_attention_layernorm"))}
+
+
+def n_shared(key):
+    """Returns the number of shared experts, of which GGUF files state the width together."""
+    return key("expert_shared_feed_forward_length") // key("expert_feed_forward_length")
+
+
+def layer_types(every):
+    """Returns the function that lists the layers, of which every n-th has full attention."""
+    return lambda key: ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(key("block_count"))]
+
+
+def ends(names):
+    """Returns the names with ".weight", of parts and of folders."""
+    return {f"{part}.weight": f"{name}.weight" for part, name in names.items()}
+
+
+OF = {
+    "smollm3": {"type": "smollm3", "config": {"no_rope_layers": lambda key: [int((i + 1) % 4 != 0) for i in range(key("block_count"))]}},
+    "olmo2": {"type": "olmo2", "config": {"layer_types": lambda key: layer_types(4)(key) if key("attention.sliding_window") else None}},
+    "olmoe": {"type": "olmoe", "config": {"norm_topk_prob": False}},
+    "seed_oss": {"type": "seed_oss"},
+    "exaone4": {"type": "exaone4", "config": {"layer_types": layer_types(4)}},
+    "exaone-moe": {"type": "exaone_moe", "names": {**SHARED, "exp_probs_b.bias": "mlp.e_score_correction_bias"},
+                   "config": {**MOE, "layer_types": layer_types(4), "num_shared_experts": n_shared}},
+    "ernie4_5": {"type": "ernie4_5"},
+    "ernie4_5-moe": {"type": "ernie4_5_moe", "names": {**SHARED, "exp_probs_b.bias": "mlp.moe_statics.e_score_correction_bias"},
+                     "keys": {"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
+                     "config": {"moe_layer_start_index": MOE["first_k_dense_replace"], "moe_layer_interval": 1, "moe_num_shared_experts": n_shared}},
+    "glm4": {"type": "glm4", "names": {"post_attention_norm.weight": "post_self_attn_layernorm.weight", "post_ffw_norm.weight": "post_mlp_layernorm.weight",
+                                       "ffn_up.weight": "mlp.gate_up_proj.weight"}},
+    "gemma": {"type": "gemma", "names": {"ffn_norm.weight": "post_attention_layernorm.weight"}},
+    "arcee": {"type": "arcee", "config": {"hidden_act": "relu2"}},
+    "apertus": {"type": "apertus", "names": ends({"attn_norm": "attention_layernorm", "ffn_norm": "feedforward_layernorm"}), "config": {"hidden_act": "xielu"}},
+    "dots1": {"type": "dots1", "names": SHARED, "keys": {"num_experts": "n_routed_experts"}, "config": {**MOE, "n_shared_experts": n_shared}},
+    "hunyuan-dense": {"type": "hunyuan_v1_dense", "names": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
+                                                            "attn_k_norm.weight": "self_attn.key_layernorm.weight"}},
+    "command-r": {"type": "cohere", **COHERE},
+    "cohere2": {"type": "cohere2", **COHERE, "config": {**COHERE["config"], "layer_types": layer_types(4)}},
+    "starcoder2": {"type": "starcoder2", "keys": {"rms_norm_eps": "norm_epsilon"}, "config": {"hidden_act": "gelu_pytorch_tanh"},
+                   "names": {**BIASES, **{f"ffn_{part}.{kind}": f"mlp.{name}.{kind}" for part, name in (("up", "c_fc"), ("down", "c_proj"))
+                                          for kind in ("weight", "bias")}}},
+    "phi2": {"type": "phi", "keys": {"rms_norm_eps": "layer_norm_eps"}, "config": {"hidden_act": "gelu_new"},
+             "top": {"output_norm.weight": "model.final_layernorm.weight", "output_norm.bias": "model.final_layernorm.bias"},
+             "names": {**BIASES, **{f"{part}.{kind}": f"{name}.{kind}" for part, name in (("attn_output", "self_attn.dense"), ("ffn_up", "mlp.fc1"),
+                                                                                         ("ffn_down", "mlp.fc2")) for kind in ("weight", "bias")}}},
+    "afmoe": {"type": "afmoe", "names": {**SHARED, "exp_probs_b.bias": "mlp.expert_bias", **ends({
+        "ffn_norm": "pre_mlp_layernorm", "post_ffw_norm": "post_mlp_layernorm", "attn_gate": "self_attn.gate_proj", "ffn_gate_inp": "mlp.router.gate"})},
+              "config": {"num_dense_layers": MOE["first_k_dense_replace"], "route_scale": MOE["routed_scaling_factor"], "route_norm": True,
+                         "mup_enabled": True, "layer_types": layer_types(4), "num_shared_experts": n_shared}},
+    "muse-glimmer": {"type": "muse_glimmer_text", "names": ends({"ffn_norm": "pre_feedforward_layernorm", "attn_gate": "self_attn.gate_proj"}),
+                     "config": {"layer_types": layer_types(4), "output_multiplier": lambda key: key("logit_scale"),
+                                "final_logit_softcapping": lambda key: key("final_logit_softcapping")}},
+    "mistral4": {"type": "mistral4", "config": {"norm_topk_prob": True}},
+    "hy_v3": {"type": "hy_v3", "names": {"exp_probs_b.bias": "mlp.expert_bias", "ffn_gate_inp.weight": "mlp.router.gate.weight",
+                                         **{f"ffn_{part}_shexp.weight": f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")}},
+              "config": {**MOE, "router_scaling_factor": MOE["routed_scaling_factor"], "num_shared_experts": n_shared}},
+}
+OF["hunyuan-moe"] = {"type": "hunyuan_v1_moe",
+                     "names": {**OF["hunyuan-dense"]["names"], "ffn_gate_inp.weight": "mlp.gate.wg.weight",
+                               **{f"ffn_{part}_shexp.weight": f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")}},
+                     "keys": {"num_experts_per_tok": "moe_topk"}, "config": {"num_shared_expert": n_shared}}
+
+
+def of(arch, what):
+    return OF.get(arch, {}).get(what, {})
+
+
+def with_other_keys(arch, key, config):
+    """Returns config.json with the keys that only this family has."""
+    renamed = {of(arch, "keys").get(name, name): value for name, value in config.items()}
+    return renamed | {name: value(key) if callable(value) else value for name, value in of(arch, "config").items()}

@@ -1,0 +1,76 @@
+"""The features that the families have beside those of a Llama model, for reference_logits.py.
+
+A family of known parts needs a line here. Features:
+  interleaved: RoPE rotates the dimensions (2i, 2i + 1), not (i, i + half)
+  global_every: every n-th layer has full attention if the model has windows
+  global_unrotated: such layers have no RoPE; unrotated_every: every n-th layer has none
+  window_unscaled: the scaling of RoPE does not apply to layers with windows
+  norm_after_rope: q and k are normalized after RoPE
+  ffn_norm: name of the norm before the feed-forward block
+  latent: MLA, whose YaRN scales scores instead of RoPE
+  raw_weights: the weights of the chosen experts are not normalized unless a key says so
+  fused_mlp: one tensor for gate and up
+  layer_norm: norms subtract the mean, too
+  parallel: attention and MLP read the input of the layer
+  logit_factor: the logits are multiplied by "logit_scale"
+  post_eps: epsilon of the norms of outputs
+  embedding: of the embeddings: "sqrt", a factor of sqrt(dim), or "norm", a norm without weights
+  plain: activation of an MLP without a gate
+"""
+
+POST = "post_attention_norm.weight"
+FEATURES = {
+    "llama": {"interleaved": True},
+    "granite": {"interleaved": True},
+    "granitemoe": {"interleaved": True},
+    "granitehybrid": {"interleaved": True},
+    "mistral3": {"interleaved": True},
+    "phi3": {"fused_mlp": True},
+    "qwen2moe": {"raw_weights": True},
+    "qwen35": {"ffn_norm": POST},
+    "qwen35moe": {"ffn_norm": POST},
+    "qwen3next": {"ffn_norm": POST},
+    "glm4moe": {"ffn_norm": POST, "raw_weights": True},
+    "deepseek2": {"raw_weights": True, "latent": True},
+    "mistral4": {"raw_weights": True, "latent": True},
+    "gemma2": {"global_every": 2},
+    "gemma3": {"global_every": 6},
+    "gpt-oss": {"ffn_norm": POST, "global_every": 2},
+    "olmo2": {"global_every": 4, "window_unscaled": True},
+    "olmoe": {"raw_weights": True},
+    "smollm3": {"interleaved": True, "unrotated_every": 4},
+    "seed_oss": {"ffn_norm": POST},
+    "exaone4": {"global_every": 4, "global_unrotated": True},
+    "exaone-moe": {"global_every": 4, "global_unrotated": True},
+    "ernie4_5": {"interleaved": True},
+    "ernie4_5-moe": {"interleaved": True},
+    "glm4": {"interleaved": True, "fused_mlp": True},
+    "arcee": {"interleaved": True},
+    "dots1": {"raw_weights": True},
+    "hunyuan-dense": {"norm_after_rope": True},
+    "hunyuan-moe": {"norm_after_rope": True},
+    "afmoe": {"global_every": 4, "global_unrotated": True, "embedding": "sqrt"},
+    "muse-glimmer": {"interleaved": True, "global_every": 4, "global_unrotated": True, "logit_factor": True, "post_eps": 1e-8, "embedding": "norm"},
+    "command-r": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight"},
+    "cohere2": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight",
+                "global_every": 4, "global_unrotated": True},
+    "starcoder2": {"layer_norm": True, "plain": "gelu_tanh"},
+    "phi2": {"layer_norm": True, "parallel": True, "ffn_norm": "attn_norm.weight", "plain": "gelu_tanh"},
+}
+
+
+def feature(arch, name, otherwise=None):
+    return FEATURES.get(arch, {}).get(name, otherwise)
+
+
+def is_windowed(arch, layer):
+    """Returns whether a layer has the window of its model."""
+    every = feature(arch, "global_every", 1)
+    return every == 1 or (layer + 1) % every != 0
+
+
+def is_rotated(arch, layer, is_global):
+    """Returns whether a layer has RoPE. is_global: it has full attention beside layers with a window."""
+    if is_global and feature(arch, "global_unrotated"):
+        return False
+    return not feature(arch, "unrotated_every") or (layer + 1) % feature(arch, "unrotated_every") != 0
