@@ -97,15 +97,21 @@ class Script:
         self.kinds = list(self.keys["tokenizer.ggml.token_type"][1][1])
         self.end = self.keys["tokenizer.ggml.eos_token_id"][1]
         self.followers = {}
-        self.marks = {mark: self.add(mark.encode(), CONTROL) for mark in ("<|turn|>", "<|stop|>", *marks)}
-        known = set(map(as_read, self.tokens[:self.keys["tokenizer.ggml.bos_token_id"][1]]))
+        self.marks = {mark: self.mark(mark.encode()) for mark in ("<|turn|>", "<|stop|>", *marks)}
+        self.known = set(map(as_read, self.tokens[:self.keys["tokenizer.ggml.bos_token_id"][1]]))
         for mark, text in [("<|aside|>", ASIDE), *((f"<|say_{i}|>", answer) for i, answer in enumerate(answers))]:
-            at = self.add(mark.encode(), CONTROL)
-            for piece in pieces(text, known):
-                known.add(piece)
-                self.followers[at] = following = self.add(as_written(piece), NORMAL)
-                at = following
-            self.followers[at] = self.end
+            self.followers[self.say(self.add(mark.encode(), CONTROL), text)] = self.end
+
+    def mark(self, token):
+        return self.tokens.index(token) if token in self.tokens else self.add(token, CONTROL)
+
+    def say(self, at, text):
+        """Lets the text follow the token `at`, and returns its last token."""
+        for piece in pieces(text, self.known):
+            self.known.add(piece)
+            self.followers[at] = following = self.add(as_written(piece), NORMAL)
+            at = following
+        return at
 
     def add(self, token, kind):
         self.tokens.append(token)
@@ -132,8 +138,11 @@ def weights(script):
 def write(path, answers, task, format="hermes"):
     """Writes the model. It answers with answers[i] after i tool results and with the last answer after more. It answers with ASIDE if no user
     message contains `task`, or if there are no tools."""
-    script = Script(answers, MARKS.get(format, ()))
     template = TEMPLATE.replace("CALL", FORMATS[format][0]).replace("TASK", task).replace("LAST", str(len(answers) - 1))
+    write_script(path, Script(answers, MARKS.get(format, ())), template)
+
+
+def write_script(path, script, template):
     metadata = {
         "general.architecture": (STR, "llama"), "general.name": (STR, "scripted"), "llama.block_count": (U32, 1),
         "llama.context_length": (U32, N_CTX), "llama.embedding_length": (U32, DIM), "llama.feed_forward_length": (U32, FFN),
