@@ -37,7 +37,8 @@ bool may_use_tiles() {
 
 bool has_amx() {
   return has_avx512bf16() && __builtin_cpu_supports("amx-tile") &&
-         __builtin_cpu_supports("amx-bf16") && may_use_tiles();
+         __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("amx-int8") &&
+         may_use_tiles();
 }
 
 // Returns whether this is an AMD processor. Two decisions depend on it. VDPBF16PS has twice the
@@ -97,9 +98,8 @@ std::span<const InstructionSet> instruction_sets() {
       {"avx512bf16", has_avx512bf16, is_amd, avx512::kRowKernels, avx512::kAttentionKernels,
        avx512::kStateKernels, avx512::kLowRankKernels,
        with_bf16_products(avx512bf16::kBf16Types, avx512bf16::kBf16Activations)},
-      {"amx", has_amx, always, avx512::kRowKernels, avx512::kAttentionKernels,
-       avx512::kStateKernels, avx512::kLowRankKernels,
-       with_bf16_products(amx::kBf16Types, amx::kBf16Activations)},
+      {"amx", has_amx, always, avx512::kRowKernels, amx::kAttentionKernels, avx512::kStateKernels,
+       avx512::kLowRankKernels, with_bf16_products(amx::kBf16Types, amx::kBf16Activations)},
   };
   return sets;
 }

@@ -116,6 +116,7 @@ struct Block {
   uint32_t row(uint32_t pair) const { return (first_pair + pair) / task.group; }
   uint32_t head(uint32_t pair) const { return (first_pair + pair) % task.group; }
   Chunk chunk(uint32_t i) const { return {n_pairs * i / n_chunks, n_pairs * (i + 1) / n_chunks}; }
+  uint32_t largest_chunk() const { return (n_pairs + n_chunks - 1) / n_chunks; }
   Range visible_to_any(Chunk c) const {
     Range any = visible[c.begin];
     for (uint32_t pair = c.begin + 1; pair < c.end; ++pair) {

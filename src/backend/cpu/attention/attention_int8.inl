@@ -98,8 +98,26 @@ inline void scale_query(Block& block, uint32_t pair, const QueryQuanta& quanta, 
   }
 }
 
-// Quantizes the queries of each chunk to [key_dims / 4][pairs of the chunk][4] levels. Rotates the
-// queries before if K is rotated.
+// Steps of ReadAhead for a product of sixteen tokens, or of two blocks of V of a page, with the
+// tiles of a matrix unit.
+constexpr uint32_t kTileSteps = 4;
+
+// Returns whether the rows of a chunk are enough for the tiles of a matrix unit.
+inline bool uses_tiles(uint32_t n_rows) {
+  return MatrixTiles::kRows > 0 && n_rows >= MatrixTiles::kLeastRows;
+}
+// Returns whether tiles compute the scores of a chunk. Dimensions must fill whole tiles. A single
+// one is worth it only if V uses tiles too.
+inline bool scores_by_tiles(const KvBlockLayout& layout, uint32_t n_rows) {
+  constexpr uint32_t kDims = MatrixTiles::kDims;
+  const uint32_t dims = layout.key_group_dims();
+  return uses_tiles(n_rows) && key_dims(layout) % kDims == 0 && dims % kDims == 0 &&
+         (dims > kDims || !has_value_nibbles(layout));
+}
+
+// Quantizes the queries of each chunk to [key_dims / 4][pairs of the chunk][4] levels, or, for
+// tiles of a matrix unit, to [pairs of the chunk][key_dims]. Rotates the queries before if K is
+// rotated.
 inline void quantize_queries(Block& block) {
   const KvBlockLayout& layout = block.task.layout;
   const bool turns = layout.rotates_keys();
@@ -108,6 +126,9 @@ inline void quantize_queries(Block& block) {
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
     auto* out = reinterpret_cast<int8_t*>(block.queries) + size_t{chunk.begin} * key_dims(layout);
+    const bool in_rows = scores_by_tiles(layout, chunk.size());
+    const size_t step = in_rows ? key_dims(layout) : 4;  // bytes to the next pair
+    const size_t stride = in_rows ? 4 : size_t{4} * chunk.size();
     for (uint32_t pair = chunk.begin; pair < chunk.end; ++pair) {
       const float* q = block.query(pair);
       if (turns) {
@@ -115,7 +136,7 @@ inline void quantize_queries(Block& block) {
         q = block.spare;
       }
       const QueryQuanta quanta = quanta_of_query(q, layout);
-      quantize_query(q, layout, quanta, size_t{4} * chunk.size(), out + 4 * (pair - chunk.begin),
+      quantize_query(q, layout, quanta, stride, out + step * (pair - chunk.begin),
                      &block.minus_128_levels[0][pair]);
       scale_query(block, pair, quanta, scale);
     }
@@ -165,6 +186,18 @@ struct ScoredQueries {
   const float* scales;
 };
 
+// Writes the scores of query m against a tile of K from their sums.
+inline void write_scores(const ScoredQueries& q, uint32_t m, IntSums sums, const KeyTile& tile,
+                         Words words, float* at) {
+  const F32x16 sum = to_f32(end_sums(sums));
+  const F32x16 scale = load(tile.scales);
+  if (words.begin == 0) {
+    store(at, mul(sum, scale));
+  } else {
+    store(at, fma(mul(sum, set1(q.scales[m])), scale, load(at)));
+  }
+}
+
 // Computes the scores of M queries against N tiles for one group of dimensions, without the
 // queries' scales. The first group sets the scores, and the others add to them. queries:
 // [words][M][4]; scores: row m at m · kScoreStride, tile n at 16 n.
@@ -184,14 +217,7 @@ inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words 
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
-      float* at = scores + m * kScoreStride + n * kLanes;
-      const F32x16 sum = to_f32(end_sums(sums[m][n]));
-      const F32x16 scale = load(tiles[n].scales);
-      if (words.begin == 0) {
-        store(at, mul(sum, scale));
-      } else {
-        store(at, fma(mul(sum, set1(q.scales[m])), scale, load(at)));
-      }
+      write_scores(q, m, sums[m][n], tiles[n], words, scores + m * kScoreStride + n * kLanes);
     }
   }
 }
@@ -207,6 +233,44 @@ inline void score_int8_tiles(const ScoredQueries& q, const KeyTile* tiles, uint3
   for (; t < n_tiles; ++t) {
     score_int8_tile<M, 1>(q, tiles + t, words, ahead, scores + t * kLanes);
   }
+}
+
+// The same with the tiles of a matrix unit. queries: [M][row_bytes]
+template <uint32_t M, class Tiles>
+inline void score_by_tiles(const ScoredQueries& q, size_t row_bytes, const KeyTile* tiles,
+                           uint32_t n_tiles, Words words, ReadAhead& ahead, float* scores) {
+  constexpr uint32_t N = Tiles::kColumns;
+  for (uint32_t t = 0; t < n_tiles; t += N) {
+    const uint32_t n_columns = lesser(N, n_tiles - t);
+    const uint8_t* keys[N];  // columns that are not needed repeat the first
+    for (uint32_t n = 0; n < N; ++n) {
+      keys[n] = tiles[t + (n < n_columns ? n : 0)].levels + size_t{64} * words.begin;
+    }
+    alignas(64) typename Tiles::Sums sums;
+    const uint32_t n_steps = 4 * (words.end - words.begin) / Tiles::kDims;
+    Tiles::multiply_keys(q.levels + 4 * words.begin, row_bytes, keys, n_steps, sums);
+    ReadAhead::Steps steps = ahead.take(kTileSteps * N);
+    for (uint32_t n = 0; n < n_columns; ++n) {
+#pragma GCC unroll 8
+      for (uint32_t m = 0; m < M; ++m) {
+        if (m < kTileSteps) steps.step(m);
+        const IntSums start = begin_keys(q.minus_128_levels[m]);
+        write_scores(q, m, Tiles::add(Tiles::load(sums, n, m), start), tiles[t + n], words,
+                     scores + m * kScoreStride + (t + n) * kLanes);
+      }
+    }
+  }
+}
+
+template <class Tiles, uint32_t M>
+inline void score_rows(const ScoredQueries& q, const KvBlockLayout& layout, const KeyTile* tiles,
+                       uint32_t n_tiles, Words words, ReadAhead& ahead, float* scores) {
+  if constexpr (M <= Tiles::kRows && M >= Tiles::kLeastRows) {
+    if (scores_by_tiles(layout, M)) {
+      return score_by_tiles<M, Tiles>(q, key_dims(layout), tiles, n_tiles, words, ahead, scores);
+    }
+  }
+  score_int8_tiles<M>(q, tiles, n_tiles, words, ahead, scores);
 }
 
 // Computes the scores of a chunk for one group of dimensions.
@@ -227,13 +291,14 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
         .levels = levels.keys[page] + offset,
         .scales = levels.key_scales + group * kSplitTokens + t * kLanes};
   }
+  const ScoredQueries queries = {
+      .levels = reinterpret_cast<const int8_t*>(block.queries) + size_t{chunk.begin} * dims,
+      .minus_128_levels = block.minus_128_levels[group] + chunk.begin,
+      .scales = block.group_scale[group] + chunk.begin};
+  const uint32_t n_tiles = seen.end - seen.begin;
+  float* scores = block.scores + (seen.begin - first_tile) * kLanes;
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
-    score_int8_tiles<m.value>(
-        {.levels = reinterpret_cast<const int8_t*>(block.queries) + size_t{chunk.begin} * dims,
-         .minus_128_levels = block.minus_128_levels[group] + chunk.begin,
-         .scales = block.group_scale[group] + chunk.begin},
-        tiles, seen.end - seen.begin, words, ahead,
-        block.scores + (seen.begin - first_tile) * kLanes);
+    score_rows<MatrixTiles, m.value>(queries, layout, tiles, n_tiles, words, ahead, scores);
   });
 }
 
@@ -251,13 +316,18 @@ inline Range blocks_of_group(const Block& block, uint32_t group) {
 inline ReadAhead read_ahead_of(const Block& block, Range pages) {
   const KvBlockLayout& layout = block.task.layout;
   const size_t n_tokens = size_t{pages.end - pages.begin} * kPageTokens;
-  const size_t of_products = (size_t{key_dims(layout)} + value_dims(layout)) / 64 * block.n_chunks;
+  const size_t of_products =
+      uses_tiles(block.largest_chunk())
+          ? kTileSteps * (1 + value_dims(layout) / 64) * block.n_chunks / kLanes
+          : (size_t{key_dims(layout)} + value_dims(layout)) / 64 * block.n_chunks;
   const size_t of_weights = block.n_pairs * (kWeightSteps + kLevelSteps) / kLanes;
   return {block.ahead, layout.head_bytes(), n_tokens * (of_products + of_weights),
           reinterpret_cast<const std::byte*>(block.scores)};
 }
 
-inline void attend_int8_split(Block& block, Range split) {
+template <class Tiles>
+inline void attend_int8_chunks(Block& block, Range split) {
+  [[maybe_unused]] const Tiles tiles;
   const KvBlockLayout& layout = block.task.layout;
   const uint32_t groups = layout.n_value_groups();
   const uint32_t first_page = split.begin / kPageTokens;
@@ -289,5 +359,13 @@ inline void attend_int8_split(Block& block, Range split) {
                                  ahead);
       weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, g), ahead);
     }
+  }
+}
+
+inline void attend_int8_split(Block& block, Range split) {
+  if (uses_tiles(block.largest_chunk())) {
+    attend_int8_chunks<MatrixTiles>(block, split);
+  } else {
+    attend_int8_chunks<NoMatrixTiles>(block, split);
   }
 }

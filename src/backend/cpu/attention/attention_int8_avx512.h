@@ -89,23 +89,26 @@ inline constexpr uint32_t kLevelStride = 2 * kLevelPlaneBytes + 64;
 
 enum class LevelPlanes { kLow, kBoth };
 
-// Packing keeps four tokens together. It leaves the groups of four of vectors a to d in the order
+// Packing keeps four tokens together, but leaves the groups of four of vectors a to d in the order
 // a0 b0 c0 d0 a1 b1 …
+inline __m512i pack_in_order(__m512i ab, __m512i cd) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(ab, cd));
+}
 template <LevelPlanes kPlanes>
 inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
   const __m512i ab = _mm512_packus_epi32(levels[0].v, levels[1].v);
   const __m512i cd = _mm512_packus_epi32(levels[2].v, levels[3].v);
   if constexpr (kPlanes == LevelPlanes::kLow) {
-    _mm512_storeu_si512(row + kLevelPlaneBytes + t, _mm512_packus_epi16(ab, cd));
+    _mm512_storeu_si512(row + kLevelPlaneBytes + t, pack_in_order(ab, cd));
   } else {
     const __m512i low = _mm512_set1_epi16(255);
-    _mm512_storeu_si512(row + t,
-                        _mm512_packus_epi16(_mm512_srli_epi16(ab, 8), _mm512_srli_epi16(cd, 8)));
+    _mm512_storeu_si512(row + t, pack_in_order(_mm512_srli_epi16(ab, 8), _mm512_srli_epi16(cd, 8)));
     _mm512_storeu_si512(row + kLevelPlaneBytes + t,
-                        _mm512_packus_epi16(_mm512_and_si512(ab, low), _mm512_and_si512(cd, low)));
+                        pack_in_order(_mm512_and_si512(ab, low), _mm512_and_si512(cd, low)));
   }
 }
-inline uint32_t levels_of_page(uint32_t t) { return t / 64 * 64 + t % 64 / 4; }
+inline uint32_t levels_of_page(uint32_t t) { return t; }
 inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
   __m512i all = _mm512_setzero_si512();
   for (uint32_t m = 0; m < n_rows; ++m) {
@@ -148,8 +151,7 @@ using LevelWord = __m512i;
 template <uint32_t kPlane>
 inline LevelWord level_word(const uint8_t* page, uint32_t group) {
   int32_t four;
-  __builtin_memcpy(&four, page + kPlane * kLevelPlaneBytes + group % 4 * 16 + group / 4 * 4,
-                   sizeof(four));
+  __builtin_memcpy(&four, page + kPlane * kLevelPlaneBytes + 4 * group, sizeof(four));
   return _mm512_set1_epi32(four);
 }
 

@@ -101,6 +101,35 @@ inline void weigh_int8_tile(const ValueTask& task, uint32_t first_block, float* 
   }
 }
 
+// Computes the same from levels of V with the tiles of a matrix unit.
+template <class Tiles, uint32_t M>
+inline void weigh_by_tiles(const ValueTask& task, Range blocks, float* out) {
+  constexpr uint32_t N = Tiles::kColumns;
+  for (uint32_t i = blocks.begin; i < blocks.end; i += N) {
+    const uint32_t n_columns = lesser(N, blocks.end - i);
+    uint32_t columns[N];  // those that are not needed repeat the first
+    for (uint32_t n = 0; n < N; ++n) columns[n] = i + (n < n_columns ? n : 0);
+    alignas(64) typename Tiles::Sums high, low;
+    const bool has_high = task.lists[0].n > 0;
+    if (has_high) Tiles::multiply_values(task.levels, task.lists[0], columns, high);
+    Tiles::multiply_values(task.levels + Tiles::kLowPlane, task.lists[1], columns, low);
+    for (uint32_t page = 0; page < task.lists[1].n; ++page) {
+      ReadAhead::Steps steps = task.ahead.take(2 * kTileSteps);
+#pragma GCC unroll 8
+      for (uint32_t step = 0; step < 2 * kTileSteps; ++step) steps.step(step);
+    }
+    for (uint32_t n = 0; n < n_columns; ++n) {
+#pragma GCC unroll 8
+      for (uint32_t m = 0; m < M; ++m) {
+        IntSums sum = Tiles::load(low, n, m);
+        if (has_high) sum = Tiles::add(next_plane(Tiles::load(high, n, m)), sum);
+        store(out + m * size_t{task.out_stride} + (i + n) * kLanes,
+              mul(to_f32(end_sums(sum)), set1(task.weights.quanta[m].scale)));
+      }
+    }
+  }
+}
+
 template <uint32_t M, bool kNibbles>
 inline void weigh_int8_blocks(const ValueTask& task, Range blocks, float* out) {
   constexpr ValueForm kForm = kNibbles ? ValueForm::kNibbles : ValueForm::kLevels;
@@ -115,6 +144,16 @@ inline void weigh_int8_blocks(const ValueTask& task, Range blocks, float* out) {
     } else {
       weigh_int8_tile<kForm, M, 1>(task, i, out);
     }
+  }
+}
+
+template <class Tiles, uint32_t M>
+inline void weigh_rows(const ValueTask& task, bool has_nibbles, Range blocks, float* out) {
+  if (has_nibbles) return weigh_int8_blocks<M, true>(task, blocks, out);
+  if constexpr (M <= Tiles::kRows && M >= Tiles::kLeastRows) {
+    weigh_by_tiles<Tiles, M>(task, blocks, out);
+  } else {
+    weigh_int8_blocks<M, false>(task, blocks, out);
   }
 }
 
@@ -136,10 +175,6 @@ inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit&
   const ValueTask task = {levels, lists, weights, ahead, block.padded_dim()};
   float* out = block.split.sums + size_t{chunk.begin} * block.padded_dim();
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
-    if (has_value_nibbles(block.task.layout)) {
-      weigh_int8_blocks<m.value, true>(task, dim_blocks, out);
-    } else {
-      weigh_int8_blocks<m.value, false>(task, dim_blocks, out);
-    }
+    weigh_rows<MatrixTiles, m.value>(task, has_value_nibbles(block.task.layout), dim_blocks, out);
   });
 }

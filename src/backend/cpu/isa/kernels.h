@@ -110,5 +110,8 @@ namespace avx512 {
 extern const RowKernels kRowKernels;
 extern const AttentionKernels kAttentionKernels;
 }  // namespace avx512
+namespace amx {  // its other kernels are those of avx512
+extern const AttentionKernels kAttentionKernels;
+}  // namespace amx
 
 }  // namespace kvik::cpu

@@ -6,6 +6,11 @@
 // stay in the first-level cache. A unit is that of the kernel: see matmul_loops.inl.
 namespace kvik::cpu {
 
+// Of instruction sets whose attention has no tiles of a matrix unit (attention_int8_amx.h).
+struct NoMatrixTiles {
+  static constexpr uint32_t kRows = 0, kLeastRows = 0, kDims = 1;
+};
+
 namespace scalar {  // any size works, because this is the specification and not a fast path
 struct Tiles {
   static constexpr uint32_t kQuantHalves = 1, kQuantRows = 1, kQuantBlocksInL1 = 8;
@@ -14,6 +19,7 @@ struct Tiles {
 };
 inline constexpr uint32_t kTileRows = 1, kTileRegisters = 1;
 inline constexpr uint32_t kInt8TileRows = 2, kInt8TileRegisters = 2;
+using MatrixTiles = NoMatrixTiles;
 }  // namespace scalar
 
 namespace avx2 {
@@ -27,6 +33,7 @@ struct Tiles {
 inline constexpr uint32_t kTileRows = 6, kTileRegisters = 6;
 // int8: 4 rows × 1 vector of two registers. 8 sums, 4 registers of widened V and 2 of weights.
 inline constexpr uint32_t kInt8TileRows = 4, kInt8TileRegisters = 4;
+using MatrixTiles = NoMatrixTiles;
 }  // namespace avx2
 
 namespace avxvnni {
@@ -48,6 +55,7 @@ struct Tiles {
 inline constexpr uint32_t kTileRows = 8, kTileRegisters = 16;
 // int8: the same. 12 rows with 24 sums took 3 to 10% longer in a prefill.
 inline constexpr uint32_t kInt8TileRows = 8, kInt8TileRegisters = 16;
+using MatrixTiles = NoMatrixTiles;
 }  // namespace avx512
 
 }  // namespace kvik::cpu
