@@ -30,6 +30,7 @@ IGNORED_KEYS = re.compile(r"dropout|_range$|router_aux|^output_|^use_cache$|_tok
 # Keys that other keys or the tensors imply.
 IMPLIED_KEYS = {"qk_head_dim", "qkv_bias", "attention_out_bias", "no_rope_layer_interval", "topk_method", "moe_layer_end_index", "moe_norm_min",
                 "enable_moe_fp32_combine", "swiglu_alpha"}
+XIELU = re.compile(r"N\.mlp\.act_fn\.(alpha_[pn]|beta|eps)")  # keys in GGUF files (src/format/hf/xielu.h)
 
 
 def read(path):
@@ -101,7 +102,7 @@ class Family:
             self.roles[role].add(tuple(shape or ()))
         elif name in self.catalogue.stacks:
             self.roles["kExpertUp"].add(())
-        else:
+        elif not XIELU.fullmatch(pattern):
             self.unplaced[pattern] = shape
 
     def has(self, *roles):
@@ -177,7 +178,8 @@ class Family:
         act = self.config.get("hidden_activation") or self.config.get("hidden_act") or self.config.get("mlp_hidden_act") or "silu"
         gated = self.has("kGate", "kExpertGate") or "gate_up" in "".join(self.patterns)
         known = {("silu", True): None, ("gelu_pytorch_tanh", True): "kGeluTanh", ("gelu_new", False): "kPlainGeluTanh",
-                 ("gelu_pytorch_tanh", False): "kPlainGeluTanh", ("gelu", False): "kGelu", ("gelu", True): "kGatedGelu", ("relu2", False): "kReluSquared"}
+                 ("gelu_pytorch_tanh", False): "kPlainGeluTanh", ("gelu", False): "kGelu", ("gelu", True): "kGatedGelu", ("relu2", False): "kReluSquared",
+                 ("xielu", False): "kXielu"}
         return known.get((act, gated), f"?{act}{'' if gated else ' without a gate'}")
 
     def is_gate_fused(self):

@@ -60,7 +60,7 @@ OF = {
               "config": {"num_dense_layers": MOE["first_k_dense_replace"], "route_scale": MOE["routed_scaling_factor"], "route_norm": True,
                          "mup_enabled": True, "layer_types": layer_types(4), "num_shared_experts": n_shared}},
     "muse-glimmer": {"type": "muse_glimmer_text", "names": ends({"ffn_norm": "pre_feedforward_layernorm", "attn_gate": "self_attn.gate_proj"}),
-                     "config": {"layer_types": layer_types(4), "output_multiplier": lambda key: key("logit_scale"),
+                     "config": {"layer_types": layer_types(4), "qk_scale_factor": 1.25, "output_multiplier": lambda key: key("logit_scale"),
                                 "final_logit_softcapping": lambda key: key("final_logit_softcapping")}},
     "mistral4": {"type": "mistral4", "config": {"norm_topk_prob": True}},
     "hy_v3": {"type": "hy_v3", "names": {"exp_probs_b.bias": "mlp.expert_bias", "ffn_gate_inp.weight": "mlp.router.gate.weight",

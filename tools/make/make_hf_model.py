@@ -25,7 +25,7 @@ from reference_logits import llama3_divisors
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
 # GGUF files rotate neighbors, (2i, 2i + 1) of a head; folders rotate (i, i + half).
-PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", "smollm3", "arcee", *state_layers.HALVED)
+PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", "smollm3", "arcee", *state_layers.HALVED, "muse-glimmer")
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
                "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES, **{arch: folder_families.OF[arch]["type"] for arch in folder_families.OF}}
@@ -143,6 +143,8 @@ class Folder:
             self.add_to_layer("mtp.layers.0.", part, t, x)
 
     def add_to_layer(self, prefix, part, t, x):
+        if self.arch == "muse-glimmer" and part in ("attn_q_norm.weight", "attn_k_norm.weight"):
+            return  # "qk_scale_factor"
         if self.arch in state_layers.FOLDER_TYPES and part in state_layers.FOLDER_NAMES:
             found = state_layers.folder_tensors(self.arch, self.key, part, x, self.pending)
             self.tensors |= {f"{prefix}linear_attn.{name}": (t, y) for name, y in found.items()}
@@ -233,7 +235,9 @@ class Folder:
         """Subtracts one from Gemma's norms, as folders store them. The subtraction must be exact."""
         if name == "ffn_gate_inp_shexp.weight":
             return x.reshape(1, -1)
-        if self.arch not in ("gemma", *GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
+        if self.arch == "muse-glimmer" and name == "output_norm.weight":
+            return x
+        if self.arch not in ("gemma", "muse-glimmer", *GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
             return x
         assert t == F32 and np.array_equal((x - np.float32(1)) + np.float32(1), x), name
         return x - np.float32(1)

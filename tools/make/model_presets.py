@@ -261,7 +261,7 @@ FAMILIES = {
     "hunyuan-moe": {"qk_norm": "head", "plain_shared": True},
     "bailingmoe2": {"eps": 1e-6, "fused_qkv": True, "qk_norm": "head", "choice_bias": True},
     "afmoe":    {"norms": "both", "qk_norm": "head", "choice_bias": True, "own_gate": True, "scales_embedding": True},
-    "muse-glimmer": {"norms": "both", "qk_norm": "head", "own_gate": True},
+    "muse-glimmer": {"norms": "both", "q_factor": 1.25, "own_gate": True},  # q_factor: the norms of Q and K are one factor
     "mistral4": {"eps": 1e-6, "choice_bias": True},
     "hy_v3":    {"qk_norm": "head", "choice_bias": True},
     "command-r": {"layer_norm": "plain", "tied": True, "norms": "shared"},
