@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import tempfile
 import unittest
 
@@ -308,6 +309,17 @@ class Routes(EncoderCase):
             ollama = server.post("/api/embed", {"model": self.model_id(server), "input": ["%" * 70]})
             np.testing.assert_allclose(ollama.json["embeddings"], fits)
             self.assertEqual(server.post("/api/embed", {"model": self.model_id(server), "input": "%" * 70, "truncate": False}).status, 400)
+
+    def test_a_call_of_many_texts_is_drained(self):
+        texts = ["%" * (1 + i % 60) for i in range(2000)]
+        with self.server() as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(server.post, "/v1/embeddings", {"input": texts})
+            while not server.metrics().values("kvik_prompt_tokens_total", "source").get("computed"):
+                self.assertFalse(answer.done())
+            server.interrupt(signal.SIGTERM)
+            self.assertEqual(answer.result().status, 200, answer.result().body)
+            self.assertEqual(len(answer.result().json["data"]), len(texts))
+            self.assertEqual(server.process.wait(30), 0)
 
     def model_id(self, server):
         return server.get("/v1/models").json["data"][0]["id"]

@@ -114,8 +114,10 @@ void drain(Server& server, ModelInstance& model, std::chrono::seconds tier_time)
       "draining: no new requests, up to {} s for those that run and {} s for the tiers; a second "
       "signal ends the process now",
       kDrainTime.count(), tier_time.count());
+  const TimePoint end = std::chrono::steady_clock::now() + kDrainTime;
   server.stop_accepting();
-  model.drain(kDrainTime);
+  server.wait_for_submissions(kDrainTime);
+  model.drain(std::max(Duration::zero(), Duration(end - std::chrono::steady_clock::now())));
   Interrupts::end_within(tier_time, kExitOk);
   server.stop(std::chrono::seconds(2));
 }
