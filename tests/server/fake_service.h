@@ -200,6 +200,8 @@ class FakeService final : public ServiceApi {
 
   std::vector<TokenId> tokenize(std::string_view text,
                                 const TokenizeOptions& options) const override {
+    if (const auto special = specials.find(std::string(text)); special != specials.end())
+      return {special->second};
     std::vector<TokenId> ids;
     if (text == "more than there is") throw std::bad_alloc();
     if (options.add_bos) ids.push_back(1);
