@@ -342,6 +342,23 @@ class Routes(EncoderCase):
             self.assertEqual(done.returncode, 1, command)
             self.assertIn("is an encoder (bert) and generates no text", done.stderr.decode())
 
+    def test_flags_that_an_encoder_cannot_follow_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            disk = os.path.join(folder, "disk")
+            for flags, sentence in ((("--ctx", 65), "--ctx 65 is more than the longest text of this encoder (bert), 64 tokens"),
+                                    (("--disk", disk), "--disk keeps pages of a KV cache, and this model is an encoder (bert)"),
+                                    (("--shared", disk), "--shared keeps pages of a KV cache")):
+                done = kvik.run("serve", self.folder("bert"), "--port", 0, *flags)
+                self.assertIn(done.returncode, (1, 2), flags)
+                self.assertIn(sentence, done.stderr.decode())
+            self.assertFalse(os.path.exists(disk))
+            with Server(self.folder("bert"), "demo", "--ctx", 256, "--disk", disk, "--kv-memory", "64MiB", "--threads", 1) as server:
+                name = server.get("/v1/models").json["data"][0]["id"]
+                embed(server, ["%&("], model=name)
+                self.assertEqual(server.get(f"/props?model={name}").json["default_generation_settings"]["n_ctx"], 64)
+                self.assertEqual(server.complete("a", model="demo", max_tokens=1)["usage"]["completion_tokens"], 1)
+                self.assertEqual(server.get("/props?model=demo").json["default_generation_settings"]["n_ctx"], 256)
+
     def test_a_pooling_or_module_that_is_not_supported_is_refused(self):
         folder = self.folder("bert", "pooling_mode_max_tokens")
         done = kvik.run("serve", folder, "--port", 0)
