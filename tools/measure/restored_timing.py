@@ -73,7 +73,7 @@ def reordered(words, draw, client):
 
 
 def share_longer(wrong, right):
-    """Returns the share of pairs in which the wrong guess takes longer; a tie counts half."""
+    """Returns the share of pairs in which the wrong guess takes longer. Equal times count as one half."""
     return sum((w > r) + (w == r) / 2 for w in wrong for r in right) / (len(wrong) * len(right))
 
 
