@@ -163,8 +163,8 @@ Result<void> TensorLoader::check_computable(size_t index) {
 }
 
 std::unexpected<Error> TensorLoader::name_tensor(const Error& error, size_t index) const {
-  return fail(error.code, fmt::format("tensor '{}' ({}) {}", source_.name_in_file(index),
-                                      name_of(source_.tensors()[index].type), error.message));
+  return fail(error.code,
+              fmt::format("tensor '{}' {}", source_.name_in_file(index), error.message));
 }
 
 Result<void> TensorLoader::check_scales(const TensorView& view, size_t index) const {

@@ -156,9 +156,9 @@ TEST_F(ModelTest, a_weight_that_is_not_finite_is_refused_by_the_name_of_its_tens
     const Error error = error_of(source);
     EXPECT_EQ(error.code, ErrorCode::kCorrupt);
     EXPECT_THAT(error.message,
-                HasSubstr(fmt::format("'blk.1.attn_output.weight' ({}) holds a {} that is not a "
-                                      "finite number",
-                                      type, what)));
+                HasSubstr(fmt::format("'blk.1.attn_output.weight' holds a {} that is not a finite "
+                                      "number",
+                                      what)));
   }
   MemorySource source = source_of("test-llama:q8_0");
   source.take("output_norm.weight");
@@ -166,7 +166,7 @@ TEST_F(ModelTest, a_weight_that_is_not_finite_is_refused_by_the_name_of_its_tens
   norm[63] = std::numeric_limits<float>::infinity();
   source.add_vector("output_norm.weight", norm);
   EXPECT_THAT(error_of(source).message,
-              HasSubstr("'output_norm.weight' (f32) holds a number that is not finite"));
+              HasSubstr("'output_norm.weight' holds a number that is not finite"));
 }
 
 TEST_F(ModelTest, an_nvfp4_scale_that_is_no_number_is_refused_by_name) {
