@@ -70,8 +70,8 @@ class Backend {
   // matrices may have a `gather` (the order of the columns of x, as GPTQ's act-order files need
   // it), and the matrices of experts must have the same one.
   // `stacked` gives types and shapes; `read` returns everything else, a few megabytes at a time.
-  // Errors: those of `read`; kUnsupported for a type that cannot be packed; kInvalidArgument for a
-  // bad shape; kExhausted if device memory runs out.
+  // Errors: those of `read`; kCorrupt for a number of the matrix read last that is not finite;
+  // kUnsupported for a type, kInvalidArgument for a bad shape; kExhausted without device memory.
   virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,
                                                      const ReadRows& read) = 0;
   // Like pack(), for views that hold their bytes.

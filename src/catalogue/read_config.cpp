@@ -123,6 +123,13 @@ Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelCon
                 fmt::format("'{}' is {}, expected the key length {}",
                             keys.full("attention.value_length"), value_dim, a.head_dim));
   }
+  if (family.encoder && a.head_dim % 2 != 0) {  // others have RoPE, which checks it
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("heads have {} dimensions ({} of '{}' for {} of '{}'), expected an "
+                            "even number",
+                            a.head_dim, c.model_dim, keys.full("embedding_length"), a.n_heads,
+                            keys.full("attention.head_count")));
+  }
   return {};
 }
 

@@ -181,6 +181,12 @@ Result<void> check_encoder(const ModelOptions& options, const ModelSource& sourc
                     "kvik serve, which answers /v1/embeddings and /v1/rerank",
                     options.model, config->architecture));
   }
+  if (options.n_ctx > config->n_ctx_train) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("--ctx {} is more than the longest text of this encoder ({}), {} tokens",
+                    options.n_ctx, config->architecture, config->n_ctx_train));
+  }
   if (options.adapter.empty()) return {};
   return fail(ErrorCode::kUnsupported,
               "adapters are for models that generate text; this one is an encoder");

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -84,6 +85,8 @@ Result<std::vector<float>> TensorLoader::floats(TensorId tensor) {
                    std::span(values).subspan(row * n_cols, n_cols));
   }
   for (float& value : values) value *= source_.scale(index, 0);
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+    return name_tensor({ErrorCode::kCorrupt, "holds a number that is not finite", ""}, index);
   fingerprint_.add_tensors(
       digest_of({info.type, n_rows, n_cols, bytes, {}, source_.scale(index, 0)}));
   done(index);
@@ -159,6 +162,11 @@ Result<void> TensorLoader::check_computable(size_t index) {
   return {};
 }
 
+std::unexpected<Error> TensorLoader::name_tensor(const Error& error, size_t index) const {
+  return fail(error.code,
+              fmt::format("tensor '{}' {}", source_.name_in_file(index), error.message));
+}
+
 Result<void> TensorLoader::check_scales(const TensorView& view, size_t index) const {
   const BlockFormat* format = block_format(view.type);
   if (!format || format->scale_bytes.n == 0) return {};
@@ -223,8 +231,11 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Matri
   std::vector<TensorView> views;
   for (const Matrix& matrix : matrices) views.push_back(matrix.view);
   std::optional<std::vector<uint32_t>> order;  // column order of the first matrix
+  std::optional<size_t> last_read;             // the matrix read last; none if that failed
   const auto read = [&](size_t matrix, uint64_t first, uint64_t n) -> Result<TensorView> {
+    last_read.reset();
     TRY_ASSIGN(const TensorView rows, read_rows(matrices[matrix], first, n));
+    last_read = matrix;
     if (!order) order.emplace(rows.gather.begin(), rows.gather.end());
     if (orders == Orders::kAny || std::ranges::equal(rows.gather, *order)) return rows;
     return fail(ErrorCode::kUnsupported,
@@ -233,7 +244,10 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Matri
                             source_.name_in_file(matrices[matrix].index),
                             source_.name_in_file(matrices.front().index)));
   };
-  TRY_ASSIGN(auto packed, backend_.pack(views, read));
+  auto all = backend_.pack(views, read);
+  if (!all && all.error().code == ErrorCode::kCorrupt && last_read)
+    return name_tensor(all.error(), matrices[*last_read].index);
+  TRY_ASSIGN(auto packed, std::move(all));
   fingerprint_.add_tensors(packed->source_digest());
   std::set<size_t> tensors;
   for (const Matrix& matrix : matrices) {

@@ -23,8 +23,8 @@ namespace kvik {
 // source. Skips roles that the model of `table` does not have; if none is left, the result is
 // empty. Lives for one load.
 //
-// Errors: kCorrupt for a missing tensor or a wrong shape, kUnsupported for an unknown tensor or
-// element type; each names the tensor.
+// Errors: kCorrupt for a missing tensor, a wrong shape or a number that is not finite, kUnsupported
+// for an unknown tensor or element type; each names the tensor.
 class TensorLoader {
  public:
   using Progress = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
@@ -86,6 +86,8 @@ class TensorLoader {
   Result<void> check_computable(size_t index);
   // Checks that no block of these rows has a scale that its type reserves for NaN.
   Result<void> check_scales(const TensorView& view, size_t index) const;
+  // Returns the error with the name of its tensor at the beginning.
+  std::unexpected<Error> name_tensor(const Error& error, size_t index) const;
   // Rows of a tensor that form one of the matrices that are packed together.
   struct Matrix {
     size_t index;

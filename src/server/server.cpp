@@ -119,6 +119,10 @@ class Server::Impl {
   std::string counters() { return CounterSums::counters_in(all_metrics(state_.context(service_))); }
   void stop_accepting() { state_.is_draining.store(true); }
 
+  bool wait_for_submissions(Duration at_most) {
+    return state_.active_counts.wait_for_none_submitting(at_most);
+  }
+
   void stop(Duration at_most) {
     if (!thread_.joinable()) return;
     stop_accepting();
@@ -380,6 +384,7 @@ Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerO
 
 uint16_t Server::port() const { return impl_->port(); }
 void Server::stop_accepting() { impl_->stop_accepting(); }
+bool Server::wait_for_submissions(Duration at_most) { return impl_->wait_for_submissions(at_most); }
 std::string Server::counters() { return impl_->counters(); }
 void Server::stop(Duration at_most) { impl_->stop(at_most); }
 

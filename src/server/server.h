@@ -42,6 +42,11 @@ class Server {
   // From now on /readyz and new completions return 503; running requests continue.
   void stop_accepting();
 
+  // Waits up to `at_most` until no running request will submit more work to the engine: only then
+  // may the engine be drained. Slow readers are not waited for. Returns false if the time was over
+  // first.
+  bool wait_for_submissions(Duration at_most);
+
   // Returns the counters and histograms of /metrics for operators. Also after stop().
   std::string counters();
 

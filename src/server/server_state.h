@@ -23,10 +23,13 @@ class Connection;
 class ActiveCounts {
  public:
   void add_requests(int change) { requests_.add(change); }
+  // Requests that may still submit work to the engine: being prepared, or submitting in pieces.
+  void add_submitting(int change) { submitting_.add(change); }
   void add_connections(int change) { connections_.add(change); }
 
   // Returns false if the time was over first.
   bool wait_for_no_requests(Duration at_most) { return requests_.wait_for_none(at_most); }
+  bool wait_for_none_submitting(Duration at_most) { return submitting_.wait_for_none(at_most); }
   bool wait_for_no_connections(Duration at_most) { return connections_.wait_for_none(at_most); }
 
  private:
@@ -48,7 +51,7 @@ class ActiveCounts {
     int n_ GUARDED_BY(mutex_) = 0;
   };
 
-  Count requests_, connections_;
+  Count requests_, submitting_, connections_;
 };
 
 // State common to all connections. Network thread, except for the parts marked otherwise.

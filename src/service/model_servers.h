@@ -61,7 +61,7 @@ struct ModelReadiness {
   double progress = 0;
   uint64_t n_loads = 0;          // how often it was loaded
   std::optional<uint16_t> port;  // present: the model's server takes requests at this port
-  std::optional<Error> error;    // present: the model could not be loaded
+  std::optional<Error> error;    // present: the model could not be loaded, or ended soon after
 };
 
 // A use of a model by a request: the model is not unloaded before it ends, which its destructor

@@ -46,6 +46,8 @@ struct RequestBounds {
   // Number of JSON values in a body: numbers, which may be prompt tokens, and all other values.
   static constexpr uint64_t numbers(uint64_t n_ctx) { return (1u << 17) + 8 * n_ctx; }
   static constexpr uint64_t values(uint64_t n_ctx) { return (1u << 16) + n_ctx; }
+  // The least memory with which a server answers requests of a few KiB.
+  static constexpr uint64_t kMinMemoryBytes = 1 << 20;
   // Memory of all requests together, excluding the cache: bodies, the data made from them, and
   // answers in progress. `kvik plan` includes it.
   static constexpr uint64_t memory_bytes(uint64_t n_ctx) {

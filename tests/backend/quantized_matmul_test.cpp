@@ -48,6 +48,49 @@ TEST(QuantizedMatmul, any_bytes_of_quantized_types_are_multiplied_as_the_file_st
   }
 }
 
+// Returns the index of the matrix with which packing ended, or the number of matrices.
+size_t packed_until(Backend& backend, const std::vector<FileMatrix>& matrices) {
+  std::vector<TensorView> views;
+  for (const FileMatrix& matrix : matrices) views.push_back(matrix.view());
+  size_t last = 0;
+  const auto packed = backend.pack(views, [&](size_t matrix, uint64_t first, uint64_t n) {
+    last = matrix;
+    return rows_of(views[matrix], first, n);
+  });
+  if (packed) return matrices.size();
+  EXPECT_EQ(packed.error().code, ErrorCode::kCorrupt) << packed.error().message;
+  return last;
+}
+
+TEST(QuantizedMatmul, a_matrix_with_a_scale_or_value_that_is_not_finite_is_refused) {
+  const auto backend = backend_of("");
+  for (const ElementType type : weight_types()) {
+    const BlockFormat* format = block_format(type);
+    if (format && format->packed.n_halves == 0) continue;  // scales of eight bits
+    const FileMatrix good = random_matrix(type, 37, 512, 1);
+    EXPECT_EQ(packed_until(*backend, {good, good}), 2u) << name_of(type);
+    const size_t block_bytes = traits(type).block_bytes;
+    FileMatrix bad = good;
+    const auto last = std::span(bad.bytes).last(block_bytes);
+    BlockNumbers numbers{};
+    if (format) {
+      read_block(*format, last.data(), numbers);
+      numbers.scale = 0x7e00;  // NaN
+      format->block.write(numbers, last.data());
+    } else {
+      std::ranges::fill(last, std::byte{0xff});  // NaN in all float types
+    }
+    EXPECT_EQ(packed_until(*backend, {good, bad, bad}), 1u) << name_of(type);
+    if (!format || !format->has_minimum) continue;
+    bad = good;
+    const auto first = std::span(bad.bytes).first(block_bytes);
+    read_block(*format, first.data(), numbers);
+    numbers.minimum = 0xfc00;  // minus infinity
+    format->block.write(numbers, first.data());
+    EXPECT_EQ(packed_until(*backend, {bad, good}), 0u) << name_of(type);
+  }
+}
+
 TEST(QuantizedMatmul, an_embedded_row_of_any_bytes_has_the_bits_that_the_file_states) {
   const auto backend = backend_of("");
   for (const ElementType type : quantized_types()) {

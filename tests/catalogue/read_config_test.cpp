@@ -161,6 +161,12 @@ TEST(Config, an_odd_number_of_rope_dimensions_is_rejected) {
   EXPECT_THAT(error.message, HasSubstr("rope over 7 dimensions"));
 }
 
+TEST(Config, an_odd_head_size_of_an_encoder_is_refused_by_its_keys) {
+  const Error error = error_of(Keys("bert").set("embedding_length", uint64_t{90}));
+  EXPECT_THAT(error.message, HasSubstr("heads have 15 dimensions (90 of 'bert.embedding_length' "
+                                       "for 6 of 'bert.attention.head_count')"));
+}
+
 TEST(Config, numbers_that_are_no_numbers_are_refused) {
   for (const char* key : {"attention.layer_norm_rms_epsilon", "attention.scale", "rope.freq_base",
                           "attn_logit_softcapping", "final_logit_softcapping"}) {

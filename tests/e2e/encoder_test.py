@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import tempfile
 import unittest
 
@@ -309,6 +310,17 @@ class Routes(EncoderCase):
             np.testing.assert_allclose(ollama.json["embeddings"], fits)
             self.assertEqual(server.post("/api/embed", {"model": self.model_id(server), "input": "%" * 70, "truncate": False}).status, 400)
 
+    def test_a_call_of_many_texts_is_drained(self):
+        texts = ["%" * (1 + i % 60) for i in range(2000)]
+        with self.server() as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(server.post, "/v1/embeddings", {"input": texts})
+            while not server.metrics().values("kvik_prompt_tokens_total", "source").get("computed"):
+                self.assertFalse(answer.done())
+            server.interrupt(signal.SIGTERM)
+            self.assertEqual(answer.result().status, 200, answer.result().body)
+            self.assertEqual(len(answer.result().json["data"]), len(texts))
+            self.assertEqual(server.process.wait(30), 0)
+
     def model_id(self, server):
         return server.get("/v1/models").json["data"][0]["id"]
 
@@ -329,6 +341,23 @@ class Routes(EncoderCase):
             done = kvik.run(*command)
             self.assertEqual(done.returncode, 1, command)
             self.assertIn("is an encoder (bert) and generates no text", done.stderr.decode())
+
+    def test_flags_that_an_encoder_cannot_follow_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            disk = os.path.join(folder, "disk")
+            for flags, sentence in ((("--ctx", 65), "--ctx 65 is more than the longest text of this encoder (bert), 64 tokens"),
+                                    (("--disk", disk), "--disk keeps pages of a KV cache, and this model is an encoder (bert)"),
+                                    (("--shared", disk), "--shared keeps pages of a KV cache")):
+                done = kvik.run("serve", self.folder("bert"), "--port", 0, *flags)
+                self.assertIn(done.returncode, (1, 2), flags)
+                self.assertIn(sentence, done.stderr.decode())
+            self.assertFalse(os.path.exists(disk))
+            with Server(self.folder("bert"), "demo", "--ctx", 256, "--disk", disk, "--kv-memory", "64MiB", "--threads", 1) as server:
+                name = server.get("/v1/models").json["data"][0]["id"]
+                embed(server, ["%&("], model=name)
+                self.assertEqual(server.get(f"/props?model={name}").json["default_generation_settings"]["n_ctx"], 64)
+                self.assertEqual(server.complete("a", model="demo", max_tokens=1)["usage"]["completion_tokens"], 1)
+                self.assertEqual(server.get("/props?model=demo").json["default_generation_settings"]["n_ctx"], 256)
 
     def test_a_pooling_or_module_that_is_not_supported_is_refused(self):
         folder = self.folder("bert", "pooling_mode_max_tokens")

@@ -8,6 +8,7 @@ import time
 import unittest
 
 import kvik  # noqa: F401, needed because it adds tools/ to the path
+from encoder_test import Variant
 from page_test import CHROMIUM, FLAGS, seen
 from pull_case import FILE, REPO, PullCase, demo
 from server import Server
@@ -122,6 +123,31 @@ class PageModels(PullCase):
         self.assertEqual(result["nControls"], 0)
         self.assertNotIn("model", result["body"])
         self.assertEqual(result["complaints"], [])
+
+    def test_an_encoder_is_shown_with_its_routes(self):
+        for name, sentence, route in (("bert", "makes embeddings", "/v1/embeddings"), ("bert-reranker", "scores pairs of texts", "/v1/rerank")):
+            folder = os.path.join(self.folder, name)
+            os.mkdir(folder)
+            Variant(name).write(folder)
+            with self.subTest(model=name), Server(folder, "--threads", 1) as server:
+                result = seen("encoder", server)
+                self.assertIn(f"This model {sentence}", result["text"])
+                self.assertIn(f"POST {route}", result["text"])
+                self.assertRegex(result["text"], rf"Model\s+{name}\s+Longest text\s+64 tokens")
+                self.assertEqual(result["panels"], 0)
+                self.assertEqual(result["faults"] + result["complaints"], [])
+
+    def test_a_routers_encoder_is_shown_beside_the_list_of_models(self):
+        folder = os.path.join(self.folder, "bert")
+        os.mkdir(folder)
+        Variant("bert").write(folder)
+        with Server("demo", folder, *ROUTER) as server:
+            name = server.get("/v1/models").json["data"][1]["id"]
+            self.assertEqual(server.post("/v1/models/load", {"model": name}).status, 200)
+            result = seen("encoder", server)
+        self.assertIn("This model makes embeddings", result["text"])
+        self.assertIn("demo", result["text"])
+        self.assertEqual(result["faults"] + result["complaints"], [])
 
 
 if __name__ == "__main__":

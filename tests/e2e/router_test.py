@@ -282,6 +282,10 @@ class Router(unittest.TestCase):
             wait_for(lambda: server.get(poll).json["status"] == "incomplete", "the end of the response")
             self.assertEqual(children_of(server), child, "one process computed it")
             wait_for(lambda: not children_of(server), "unloading")
+            cancelled = server.post(poll.replace("?", "/cancel?"), {})
+            self.assertEqual((cancelled.status, cancelled.json["error"]["code"]), (503, "model_not_loaded"))
+            self.assertFalse(children_of(server), "cancelling loads no model")
+            self.assertEqual(server.get(poll).json["status"], "incomplete", "the result stays with the KV pages")
 
     def test_the_config_file_has_a_section_for_each_model(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:

@@ -340,6 +340,14 @@ class Clients(unittest.TestCase):
             self.assertEqual(done.returncode, 2, (flag, value, done.stderr))
             self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
 
+    def test_request_memory_without_room_for_a_request_is_refused(self):
+        done = kvik.run("serve", "demo", "--request-memory", 1, "--port", free_port(), timeout=30)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"--request-memory 1 B has no room for a request, expected at least 1.00 MiB", done.stderr)
+        with Server("demo", "--request-memory", "1MiB", "--kv-memory", "64MiB", "--threads", 1) as server:
+            self.assertTrue(server.text("ROMEO:", max_tokens=3))
+            self.assertTrue(server.stream("ROMEO:", max_tokens=3).text)
+
     def test_a_budget_too_small_for_anything_is_refused(self):
         done = kvik.run("serve", "demo", "--kv-memory", "1KiB", "--port", free_port(), timeout=30)
         self.assertIn(done.returncode, (1, 2))

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "backend/forwarding_backend.h"
@@ -137,6 +138,35 @@ TEST_F(ModelTest, a_scale_that_is_no_number_is_refused_by_name) {
       error.message,
       HasSubstr("'blk.1.ffn_down_exps.weight' has a scale of 255, which is not a valid scale of "
                 "mxfp4, expected 0 to 254"));
+}
+
+TEST_F(ModelTest, a_weight_that_is_not_finite_is_refused_by_the_name_of_its_tensor) {
+  // The last two bytes of q8_0 and q4_0 are levels; the scale is before them.
+  const std::tuple<const char*, size_t, const char*> cases[] = {{"f32", 2, "value"},
+                                                                {"f16", 2, "value"},
+                                                                {"bf16", 2, "value"},
+                                                                {"q8_0", 34, "scale"},
+                                                                {"q4_0", 18, "scale"}};
+  for (const auto& [type, from_end, what] : cases) {
+    MemorySource source = source_of(std::string("test-llama:") + type);
+    auto [info, bytes] = source.take("blk.1.attn_output.weight");
+    bytes[bytes.size() - from_end + 1] = std::byte{0x7f};
+    bytes[bytes.size() - from_end] = std::byte{0xff};
+    source.add(std::move(info), std::move(bytes));
+    const Error error = error_of(source);
+    EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+    EXPECT_THAT(error.message,
+                HasSubstr(fmt::format("'blk.1.attn_output.weight' holds a {} that is not a finite "
+                                      "number",
+                                      what)));
+  }
+  MemorySource source = source_of("test-llama:q8_0");
+  source.take("output_norm.weight");
+  std::vector<float> norm(64, 1.0f);
+  norm[63] = std::numeric_limits<float>::infinity();
+  source.add_vector("output_norm.weight", norm);
+  EXPECT_THAT(error_of(source).message,
+              HasSubstr("'output_norm.weight' holds a number that is not finite"));
 }
 
 TEST_F(ModelTest, an_nvfp4_scale_that_is_no_number_is_refused_by_name) {

@@ -146,7 +146,8 @@ class FakeService final : public ServiceApi {
     return nice_values_;
   }
 
-  // Returns the embedding (number of tokens / 4, 1 for the last token) at once.
+  // Returns the embedding (number of tokens / 4, 1 for the last token) at once, or after
+  // hold_embeddings() when answer_embeddings() is called.
   static constexpr size_t kNanTokens = 999;  // a prompt of so many tokens has NaN in its embedding
   Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                             std::shared_ptr<EmbeddingSink> sink) override {
@@ -156,12 +157,31 @@ class FakeService final : public ServiceApi {
     Usage usage;
     usage.prompt_tokens = static_cast<uint32_t>(request.engine.prompt.size());
     const bool is_nan = request.engine.prompt.size() == kNanTokens;
-    sink->on_embedding(
-        std::vector<float>{is_nan ? NAN : static_cast<float>(usage.prompt_tokens) / 4,
-                           request.pooling == Pooling::kLast ? 1.0f : 0.0f},
-        usage);
+    std::vector<float> embedding = {is_nan ? NAN : static_cast<float>(usage.prompt_tokens) / 4,
+                                    request.pooling == Pooling::kLast ? 1.0f : 0.0f};
+    if (holds_embeddings_) {
+      held_.emplace_back([sink, embedding, usage] { sink->on_embedding(embedding, usage); });
+      changed_.notify_all();
+    } else {
+      sink->on_embedding(std::move(embedding), usage);
+    }
     return std::make_unique<Nothing>();
   }
+  void hold_embeddings() {
+    const std::scoped_lock lock(mutex_);
+    holds_embeddings_ = true;
+  }
+  // Waits until at least `n` embeddings are held, answers all of them and returns their number; 0
+  // after kTestTimeout.
+  size_t answer_embeddings(size_t n) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, kTestTimeout, [&] { return held_.size() >= n; })) return 0;
+    const auto answers = std::exchange(held_, {});
+    lock.unlock();
+    for (const auto& answer : answers) answer();
+    return answers.size();
+  }
+  std::map<std::string, TokenId> specials;  // tokens with ids of their own, set by the test
   // Has a token for each byte, and one before the first text.
   Result<PairPrompt> pair_prompt(std::string_view first, std::string_view second) const override {
     PairPrompt pair;
@@ -180,6 +200,8 @@ class FakeService final : public ServiceApi {
 
   std::vector<TokenId> tokenize(std::string_view text,
                                 const TokenizeOptions& options) const override {
+    if (const auto special = specials.find(std::string(text)); special != specials.end())
+      return {special->second};
     std::vector<TokenId> ids;
     if (text == "more than there is") throw std::bad_alloc();
     if (options.add_bos) ids.push_back(1);
@@ -347,6 +369,8 @@ class FakeService final : public ServiceApi {
   EngineSnapshot snapshot_;
   std::weak_ptr<LiveSink> watcher_;
   std::vector<EmbeddingRequest> embedded_;
+  bool holds_embeddings_ = false;
+  std::vector<std::function<void()>> held_;
   std::vector<int> nice_values_;
   std::vector<std::shared_ptr<FakeCall>> calls_;
   std::deque<std::shared_ptr<FakeCall>> to_answer_;

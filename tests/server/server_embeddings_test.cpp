@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json/serialize.hpp>
+#include <thread>
 
 #include "server_fixture.h"
 
@@ -73,6 +74,39 @@ TEST_F(ServerEmbeddings, norms_and_truncation_are_passed_on) {
   EXPECT_EQ(request(R"("user":"u")").pooling, std::nullopt);
   EXPECT_EQ(client().post(kPath, R"({"input":"a","embd_normalize":-2})").status, 400);
   EXPECT_EQ(client().post(kPath, R"({"input":"a","pooling":"max"})").status, 400);
+}
+
+TEST_F(ServerEmbeddings, a_call_of_many_texts_is_drained_before_the_engine) {
+  constexpr size_t kTexts = 40;
+  std::string texts = R"("a")";
+  for (size_t i = 1; i < kTexts; ++i) texts += R"(,"a")";
+  service.hold_embeddings();
+  RawClient c = client();
+  c.send_post(kPath, R"({"input":[)" + texts + "]}");
+  size_t n_answered = service.answer_embeddings(1);
+  EXPECT_LT(n_answered, kTexts);
+  server->stop_accepting();
+  EXPECT_FALSE(server->wait_for_submissions(std::chrono::milliseconds(1)));
+  while (n_answered < kTexts - 1) {
+    const size_t n = service.answer_embeddings(1);
+    ASSERT_GT(n, 0u);
+    n_answered += n;
+  }
+  EXPECT_TRUE(server->wait_for_submissions(kTestTimeout));
+  EXPECT_EQ(service.embedded().size(), kTexts);
+  if (n_answered < kTexts) service.answer_embeddings(1);
+  EXPECT_EQ(c.read_response().status, 200);
+}
+
+TEST_F(ServerEmbeddings, a_reader_that_takes_nothing_does_not_delay_the_drain) {
+  options.socket_send_buffer_bytes = 4096;
+  std::string texts = R"("a")";
+  for (int i = 1; i < 2000; ++i) texts += R"(,"a")";
+  RawClient c = client(4096);
+  c.send_post(kPath, R"({"input":[)" + texts + "]}");
+  while (service.embedded().size() < 2000) std::this_thread::yield();
+  server->stop_accepting();
+  EXPECT_TRUE(server->wait_for_submissions(kTestTimeout));
 }
 
 TEST_F(ServerEmbeddings, a_key_names_the_tenant) {

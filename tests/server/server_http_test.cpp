@@ -27,6 +27,7 @@ TEST_F(ServerHttp, props_have_the_fields_that_llama_cpp_clients_read) {
   EXPECT_EQ(props.at_pointer("/default_generation_settings/n_ctx"), 256);
   EXPECT_EQ(string_at(props, "/model_alias"), "tiny/model");
   EXPECT_TRUE(props.at("chat_template").is_string());
+  EXPECT_EQ(string_at(props, "/capabilities/0"), "completion");
 }
 
 TEST_F(ServerHttp, the_model_is_listed_and_found_by_its_id_plain_or_escaped) {

@@ -70,6 +70,9 @@ TEST_F(ServerRerank, wrong_fields_are_named) {
     EXPECT_EQ(response.status, 400) << c.body;
     EXPECT_EQ(string_at(json(response.body), "/error/param"), c.param) << response.body;
   }
+  const auto refused =
+      json(client().post("/v1/rerank", R"({"query":"a","documents":["b"],"top_n":-1})").body);
+  EXPECT_EQ(string_at(refused, "/error/message"), "top_n is -1, expected at least 1");
   EXPECT_TRUE(service.embedded().empty());
 }
 

@@ -33,6 +33,7 @@ class FakeModels final : public ModelServers {
     if (on_change) on_change();
   }
   int n_uses() const { return n_uses_; }
+  int n_uses_ever() const { return n_uses_ever_; }
 
   std::vector<ModelStatus> list() const override {
     const MutexLock lock(mutex_);
@@ -49,6 +50,7 @@ class FakeModels final : public ModelServers {
   std::unique_ptr<ModelUse> use(const std::string&, std::function<void()> on_change) override {
     const MutexLock lock(mutex_);
     on_change_ = std::move(on_change);
+    ++n_uses_ever_;
     return std::make_unique<Use>(*this);
   }
   void set_keep_alive(const std::string&, std::optional<Duration> keep_alive) override {
@@ -79,7 +81,7 @@ class FakeModels final : public ModelServers {
   ModelReadiness readiness_ GUARDED_BY(mutex_);
   std::function<void()> on_change_ GUARDED_BY(mutex_);
   std::vector<std::optional<Duration>> keep_alives_ GUARDED_BY(mutex_);
-  std::atomic<int> n_uses_ = 0;
+  std::atomic<int> n_uses_ = 0, n_uses_ever_ = 0;
 };
 
 // A server that sends the same bytes to each client and closes the connection.
@@ -236,6 +238,24 @@ TEST_F(ServerRouter, a_request_without_memory_for_its_answer_is_503) {
   options.memory_limit_bytes = Upstreams::kBufferBytes;  // answers may take half of it
   expect_error(client().post("/v1/completions", kBody), 503);
   EXPECT_EQ(upstream.request(), "");
+}
+
+TEST_F(ServerRouter, cancelling_a_response_loads_no_model) {
+  const ScriptedServer upstream(answer("{}"));
+  models_.set({.state = ModelState::kUnloaded,
+               .progress = 0,
+               .n_loads = 0,
+               .port = std::nullopt,
+               .error = std::nullopt});
+  for (const char* query : {"", "?model=one"}) {
+    const std::string path = std::string("/v1/responses/resp_1/cancel") + query;
+    for (const char* body : {"", "{}", R"({"model":"one"})"})
+      EXPECT_EQ(expect_error(client().post(path, body), 503), "model");
+  }
+  EXPECT_EQ(models_.n_uses_ever(), 0);
+  load(upstream);
+  EXPECT_EQ(client().post("/v1/responses/resp_1/cancel", "{}").status, 200);
+  EXPECT_EQ(client().post("/v1/responses/resp_1/cancel?model=one", "").status, 200);
 }
 
 TEST_F(ServerRouter, a_path_is_escaped_again) {

@@ -4,11 +4,11 @@
     tools/measure/restored_timing.py build/kvik [--model demo] [--conversations 400]
 
 One key has conversations whose answers the server keeps (--answer-memory). A second key, with a salt of its own (--share key), sends half of these
-conversations on, as an attacker who has guessed a question and its answer does, and half with the words of the question in another order, which nobody
+conversations on, as an attacker does who suspects a question and its answer, and half with the words of the question in another order, which nobody
 has asked. Both kinds have as many tokens, and each is sent once. The owner does the same, which shows the difference that the attacker looks for.
 
-For each key it prints the medians of the time until the answer's only token, and the share of pairs in which the guess that is wrong takes longer: 50% is
-no difference, and the bounds are those of chance for so many pairs (Mann and Whitney 1947, 95%)."""
+For each key it prints the medians of the time until the answer's only token, and the share of pairs in which a wrong conversation takes longer than a
+right one: 50% is no difference, and the bounds are those of chance for so many pairs (Mann and Whitney 1947, 95%)."""
 import argparse
 import http.client
 import json
@@ -73,7 +73,7 @@ def reordered(words, draw, client):
 
 
 def share_longer(wrong, right):
-    """Returns the share of pairs in which the wrong guess takes longer; a tie counts half."""
+    """Returns the share of pairs in which the wrong conversation takes longer. Equal times count as one half."""
     return sum((w > r) + (w == r) / 2 for w in wrong for r in right) / (len(wrong) * len(right))
 
 

@@ -9,6 +9,7 @@ import { count, milliseconds, percent } from "./format";
 import { keyStore, setKey } from "./key";
 import { type Link, type Step, liveStore } from "./live";
 import { MapPanel } from "./map_panel";
+import { EncoderPanel } from "./models/encoder_panel";
 import { RouterModels, SingleModel } from "./models/models_panel";
 import { Sequences } from "./sequences";
 import { Sessions } from "./sessions/sessions_panel";
@@ -25,6 +26,7 @@ const kLinks: Record<Link, string> = {
   locked: "API key required",
   busy: "too many dashboards are open, retrying",
   idle: "the model is not loaded",
+  encoder: "ready",
 };
 
 const kFolded = "kvik.dashboard.folded";
@@ -39,7 +41,7 @@ interface Shown {
 }
 
 function Header({ tab, onTab, isFolded, onFold }: Shown) {
-  const { link, model, context, backend } = useStore(liveStore);
+  const { link, model, context, backend, encoder } = useStore(liveStore);
   return (
     <header class="top">
       <h1>Kvik</h1>
@@ -47,13 +49,15 @@ function Header({ tab, onTab, isFolded, onFold }: Shown) {
       {backend.startsWith("cuda/") && <span class="muted" title="GPU support is experimental and has not been measured">{backend}: experimental</span>}
       <span class="spacer" />
       <span class={`link ${link}`} role="status"><i aria-hidden="true" />{kLinks[link]}</span>
-      {tab !== "explain" && (
+      {tab !== "explain" && !encoder && (
         <button type="button" class="fold-switch" aria-pressed={!isFolded} onClick={() => onFold(!isFolded)}>
           {isFolded ? "Show dashboard" : "Hide dashboard"}
         </button>
       )}
-      <button type="button" class="explain-switch" aria-pressed={tab === "explain"}
-        onClick={() => onTab(tab === "explain" ? "chat" : "explain")}>Explain</button>
+      {!encoder && (
+        <button type="button" class="explain-switch" aria-pressed={tab === "explain"}
+          onClick={() => onTab(tab === "explain" ? "chat" : "explain")}>Explain</button>
+      )}
       <ThemeSwitch />
     </header>
   );
@@ -127,11 +131,22 @@ export function App() {
     storage.set(kFolded, folded ? "yes" : "no");
     setFolded(folded);
   };
-  const { link, view } = useStore(liveStore);
+  const { link, view, encoder } = useStore(liveStore);
+  const header = <Header tab={tab} onTab={setTab} isFolded={isFolded} onFold={fold} />;
+  if (encoder) {
+    return (
+      <div class="app show-encoder">
+        {header}
+        <main><Boundary fallback={failed("model", "cache")}><EncoderPanel encoder={encoder} /></Boundary></main>
+        <KeyDialog />
+        <Tooltip />
+      </div>
+    );
+  }
   const isStale = view !== null && link !== "up";
   return (
     <div class={`app show-${tab}${isFolded ? " folded" : ""}`}>
-      <Header tab={tab} onTab={setTab} isFolded={isFolded} onFold={fold} />
+      {header}
       <nav class="tabs" aria-label="Panels">
         <button type="button" aria-pressed={tab === "chat"} onClick={() => setTab("chat")}>Chat</button>
         <button type="button" aria-pressed={tab === "cache"} onClick={() => setTab("cache")}>Dashboard</button>

@@ -1,6 +1,7 @@
 import { type Histogram, quantileSince } from "./histogram";
 import { askForKey, authorization, keyStore } from "./key";
-import { liveTarget } from "./models/model_store";
+import type { Encoder } from "./models/encoder";
+import { liveTarget, showEncoder } from "./models/model_store";
 import { Pages } from "./pages";
 import { readEvents } from "./sse";
 import { createStore } from "./store";
@@ -76,13 +77,14 @@ export interface Sequence {
   ageMs: number; // time since it was last seen
 }
 
-export type Link = "connecting" | "up" | "down" | "locked" | "busy" | "idle";
+export type Link = "connecting" | "up" | "down" | "locked" | "busy" | "idle" | "encoder";
 
 export interface Live {
   link: Link;
   model: string;
   context: number;
   backend: string; // for example "cpu/avx512"
+  encoder: Encoder | null; // the model, if it generates no text; there is no view then
   view: View | null;
   pages: Pages; // modified in place; `version` changes with it
   version: number;
@@ -110,6 +112,7 @@ export interface History {
 const kSteps = 240;
 const kEnded = 4;
 const kHistory = 180;
+const kEncoderPause = 5000; // milliseconds
 const kWindow = 10; // seconds covered by quantiles and the hit rate
 
 // Returns the state before the first view of a model.
@@ -119,6 +122,7 @@ function nothing(model: string): Live {
     model,
     context: 0,
     backend: "",
+    encoder: null,
     view: null,
     pages: new Pages(),
     version: 0,
@@ -156,6 +160,12 @@ function keyChange(): Promise<void> {
   });
 }
 
+// Waits until another model is selected, or until it is time to look whether the server has another one.
+function pauseWith(signal: AbortSignal): Promise<unknown> {
+  const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+  return Promise.race([aborted, sleep(kEncoderPause)]);
+}
+
 async function stayConnected(): Promise<never> {
   let pause = 250;
   let shown = ""; // the model of a router
@@ -175,6 +185,12 @@ async function stayConnected(): Promise<never> {
         patch({ link: "locked" });
         askForKey();
         await keyChange();
+        continue;
+      }
+      const encoder = response.status === 400 ? await showEncoder(target.model) : null;
+      if (encoder) {
+        liveStore.set({ ...nothing(encoder.name), link: "encoder", encoder });
+        await pauseWith(target.signal);
         continue;
       }
       if (response.ok && response.body) {
@@ -212,6 +228,7 @@ function show(view: View): void {
     model: view.model ?? live.model,
     context: view.context ?? live.context,
     backend: view.backend ?? live.backend,
+    encoder: null,
     view,
     version: live.version + 1,
     steps: newSteps(view.whole ? [] : live.steps, view.steps),

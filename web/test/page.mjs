@@ -841,6 +841,22 @@ const scenarios = {
     return { faults, overflow };
   },
 
+  // An encoder has neither chat nor dashboard; the page says what it can do.
+  async encoder(browser) {
+    const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+    const faults = [];
+    let page, text;
+    for (const [name, options] of [["light", {}], ["dark", { colorScheme: "dark" }], ["phone", { viewport: { width: 390, height: 800 } }]]) {
+      page = await open(browser, { bypassCSP: true, ...options }, "ready");
+      text = await page.locator(".encoder-panel").innerText();
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run());
+      faults.push(...violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => `${name}: ${v.id}`));
+      await picture(page, `encoder-${name}`);
+    }
+    return { text, faults, panels: await page.locator(".chat, .map-canvas").count(), complaints: page.complaints };
+  },
+
   // Returns the minimum time until the first paint, because other work on the machine does not count.
   async paint(browser) {
     const times = [];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -119,10 +120,32 @@ void spread(std::span<const std::byte> row, std::byte* out) {
   if (!row.empty()) std::memcpy(out, row.data(), kBytes / 2);  // the first half of a pair: k is odd
 }
 
-void pack_elements(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
+bool is_finite_f16(uint16_t bits) { return (bits & 0x7c00u) != 0x7c00u; }
+
+// Returns whether no element has the exponent of infinities and NaN, all ones.
+template <class Bits, Bits kExponent>
+bool are_finite(std::span<const std::byte> row) {
+  Bits bad = 0;  // there is no early end, so that the loop is vectorized
+  for (size_t at = 0; at < row.size(); at += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, row.data() + at, sizeof(bits));
+    bad |= static_cast<Bits>((bits & kExponent) == kExponent);
+  }
+  return bad == 0;
+}
+
+bool are_finite(ElementType type, std::span<const std::byte> row) {
+  if (type == ElementType::kF32) return are_finite<uint32_t, 0x7f800000>(row);
+  if (type == ElementType::kF16) return are_finite<uint16_t, 0x7c00>(row);
+  CHECK(type == ElementType::kBF16);
+  return are_finite<uint16_t, 0x7f80>(row);
+}
+
+bool pack_elements(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
                    std::byte* panel) {
   const size_t bytes = together_bytes(format);
   bytes == 4 ? spread<4>(row, panel + 4 * column) : spread<2>(row, panel + 2 * column);
+  return are_finite(format.type, row);
 }
 
 template <size_t kBytes>
@@ -213,14 +236,18 @@ void get_codes(const PackedCodes& planes, const std::byte* at, uint32_t b, uint3
   }
 }
 
-void pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
+bool pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
                  std::byte* unit) {
   const BlockFormat& in_file = *block_format(format.type);
   const PackedLayout& packed = in_file.packed;
   const uint32_t n_blocks = traits(format.type).block_elements / kBlock32;
+  const bool has_halves = in_file.to_f32 == f16_to_f32;
+  bool is_finite = true;
   BlockNumbers numbers{};
   for (; !row.empty(); row = row.subspan(in_file.block.bytes)) {
     read_block(in_file, row.data(), numbers);
+    if (has_halves) is_finite &= is_finite_f16(numbers.scale);
+    if (in_file.has_minimum) is_finite &= is_finite_f16(numbers.minimum);
     if (packed.to_panel) packed.to_panel(numbers);
     if (packed.n_halves > 0) put_half(numbers.scale, column, unit);
     if (packed.n_halves == 2) put_half(numbers.minimum, column, unit + kHalvesBytes);
@@ -239,6 +266,7 @@ void pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uin
       unit += packed.codes.bytes();
     }
   }
+  return is_finite;
 }
 
 void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t column,
@@ -274,20 +302,24 @@ void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t c
 
 // The kernels read E4M3 as f16, which makes numbers too small by a factor of 256, so the scales are
 // stored times 256.
-void pack_fp8(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
+bool pack_fp8(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
               std::byte* unit) {
+  bool is_finite = true;
   const size_t block_bytes = traits(format.type).block_bytes;
   for (; !row.empty(); row = row.subspan(block_bytes), unit += format.unit_bytes()) {
     float scale;
     std::memcpy(&scale, row.data(), sizeof(scale));
     scale *= 256.0f;
+    is_finite &= std::isfinite(scale);
     std::memcpy(unit + column * sizeof(scale), &scale, sizeof(scale));
     std::byte* number = unit + kPanelColumns * sizeof(scale) + column;
     for (const std::byte b : row.subspan(sizeof(scale), block_bytes - sizeof(scale))) {
       *number = b;
+      is_finite &= (b & std::byte{0x7f}) != std::byte{0x7f};  // NaN
       number += kPanelColumns;
     }
   }
+  return is_finite;
 }
 
 void unpack_fp8(const PackedFormat& format, const std::byte* unit, uint32_t column,
@@ -304,7 +336,7 @@ void unpack_fp8(const PackedFormat& format, const std::byte* unit, uint32_t colu
 }
 
 struct Packing {
-  void (*pack)(const PackedFormat&, std::span<const std::byte>, uint32_t, std::byte*);
+  bool (*pack)(const PackedFormat&, std::span<const std::byte>, uint32_t, std::byte*);
   void (*unpack)(const PackedFormat&, const std::byte*, uint32_t, std::span<float>);
 };
 Packing packing_of(const PackedFormat& format) {
@@ -333,9 +365,9 @@ size_t panel_bytes(const PackedFormat& format, uint32_t k) {
   return (size_t{k} + k % 2) * kPanelColumns * t.block_bytes;
 }
 
-void pack_column(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
+bool pack_column(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
                  std::byte* panel) {
-  packing_of(format).pack(format, row, column, panel);
+  return packing_of(format).pack(format, row, column, panel);
 }
 
 void unpack_column(const PackedFormat& format, const std::byte* panel, uint32_t column,

@@ -50,9 +50,11 @@ const PackedFormat& packed_format(ElementType type);
 // Returns the bytes of a panel: 32 columns over all of k.
 size_t panel_bytes(const PackedFormat& format, uint32_t k);
 
-// Writes a row of the file into its column of a zeroed panel, and converts a column back to floats.
-void pack_column(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
+// Writes a row of the file into its column of a zeroed panel. Returns false if an element or a
+// scale of the row is not a finite number; scales of eight bits are not checked.
+bool pack_column(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
                  std::byte* panel);
+// Converts a column back to floats.
 void unpack_column(const PackedFormat& format, const std::byte* panel, uint32_t column,
                    std::span<float> out);
 

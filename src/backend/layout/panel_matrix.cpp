@@ -1,6 +1,9 @@
 #include "backend/layout/panel_matrix.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
 
 #include "backend/layout/packed_format.h"
 #include "base/check.h"
@@ -12,14 +15,17 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{16} << 20;  // bytes of the source that are read at a time
 
-void pack_panel(const TensorView& source, uint32_t panel, std::byte* out) {
+// Returns false if the source has a number that is not finite.
+bool pack_panel(const TensorView& source, uint32_t panel, std::byte* out) {
   const uint64_t first = uint64_t{panel} * kPanelColumns;
   const auto n = static_cast<uint32_t>(std::min<uint64_t>(kPanelColumns, source.n_rows - first));
   const PackedFormat& format = packed_format(source.type);
+  bool is_finite = true;
   for (uint32_t column = 0; column < n; ++column) {
     const uint64_t begin = (first + column) * source.row_bytes();
-    pack_column(format, source.bytes.subspan(begin, source.row_bytes()), column, out);
+    is_finite &= pack_column(format, source.bytes.subspan(begin, source.row_bytes()), column, out);
   }
+  return is_finite;
 }
 
 }  // namespace
@@ -84,11 +90,18 @@ Result<void> PanelMatrix::fill_part(size_t number, const ReadRows& read, ThreadP
       rows.gather = {};
       rows.scale = 1;
     }
+    std::atomic<bool> is_finite = true;
     std::byte* out = bytes_.data() + (part.panels - bytes_.data()) + panel * part.panel_bytes;
     pool.run((n + kPanelColumns - 1) / kPanelColumns, [&](size_t i, uint32_t) {
       digests[part.first_panel + panel + i] = digest_piece(rows, i);  // rows are in the cache
-      pack_panel(rows, static_cast<uint32_t>(i), out + i * part.panel_bytes);
+      if (!pack_panel(rows, static_cast<uint32_t>(i), out + i * part.panel_bytes))
+        is_finite.store(false, std::memory_order_relaxed);
     });
+    if (is_finite) continue;
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("holds a {} that is not a finite number: the file is damaged, or was "
+                            "written wrongly",
+                            block_format(part.type) ? "scale" : "value"));
   }
   return {};
 }

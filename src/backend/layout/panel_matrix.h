@@ -51,7 +51,9 @@ class PanelMatrix final : public PackedMatrix {
   PanelMatrix(std::span<const TensorView> stacked, Memory& memory);
 
   // Packs the rows that `read` returns. Must be called once, before anything else is used. Only
-  // quantized tensors may have a `gather` or a `scale`. Errors: those of `read`.
+  // quantized tensors may have a `gather` or a `scale`. Errors: those of `read`, and kCorrupt if
+  // the matrix that was read last has an element or a scale that is not a finite number: products
+  // quantize activations, which hides it.
   Result<void> fill(const ReadRows& read, ThreadPool& pool);
 
   uint32_t n_rows() const override { return n_rows_; }

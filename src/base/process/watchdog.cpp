@@ -1,5 +1,6 @@
 #include "base/process/watchdog.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
@@ -14,6 +15,13 @@ Result<std::unique_ptr<Watchdog>> Watchdog::start(const ServiceManager& manager,
   TRY_ASSIGN(watchdog->thread_,
              start_thread("kvik-watchdog", [raw = watchdog.get()] { raw->main(); }));
   return watchdog;
+}
+
+Watchdog::Probe Watchdog::probe_of(std::function<uint64_t()> count) {
+  return [count = std::move(count), last = std::optional<uint64_t>()]() mutable {
+    const uint64_t now = count();
+    return std::exchange(last, now) != now;
+  };
 }
 
 Watchdog::~Watchdog() {

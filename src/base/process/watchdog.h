@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -18,6 +19,10 @@ class Watchdog {
   // Returns whether there was progress since the previous call. Called on the watchdog's thread,
   // four times per interval.
   using Probe = std::function<bool()>;
+
+  // Returns a probe of a count that grows with progress. Its first call has nothing to compare with
+  // and reports progress.
+  static Probe probe_of(std::function<uint64_t()> count);
 
   // Returns null if the service manager expects no messages. `manager` must outlive the watchdog.
   // Errors: kIo (the thread could not be started).

@@ -1,6 +1,7 @@
 #include "host/models/model_entry.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <charconv>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::chrono::seconds kRetryAfter{2};
 constexpr std::chrono::seconds kRetryAtMost{60};
+constexpr int kKilled = 128 + SIGKILL;  // exit code
 
 }  // namespace
 
@@ -102,7 +104,17 @@ void ModelEntry::set_failed(Error reason, TimePoint now) {
 std::string ModelEntry::reason_of_end(int exit_code) const {
   if (const std::string_view reason = failure_in(status); !reason.empty())
     return std::string(reason);
-  return fmt::format("its process ended with {}", exit_text(exit_code));
+  const std::string end = exit_text(exit_code);
+  if (is_killed) return fmt::format("its process hung and was ended with {}", end);
+  if (exit_code == kKilled)
+    return fmt::format(
+        "its process was ended from outside with {}, as the system does when memory runs out", end);
+  return fmt::format("its process ended with {}", end);
+}
+
+std::string ModelEntry::text_of_end(TimePoint now) const {
+  if (loaded_at < load_begin) return "could not be loaded";
+  return fmt::format("ended {:.1f} s after it was loaded", to_s(now - loaded_at));
 }
 
 void ModelEntry::measure_kept() {

@@ -74,8 +74,10 @@ struct ModelEntry {
   void set_loaded(TimePoint now);
   // The model may be tried again after 2 s, doubled at each failure in a row, up to a minute.
   void set_failed(Error reason, TimePoint now);
-  // Returns why the process ended while it loaded: as it said, or by its exit code.
+  // Returns why the process ended: as it said, because it was killed, or by its exit code.
   std::string reason_of_end(int exit_code) const;
+  // Returns what happened to a process that ended: whether it was loaded, and for how long.
+  std::string text_of_end(TimePoint now) const;
   // Measures, reduces to n_bytes at most, or removes the pages that the process left in the folder
   // of `launch`.
   void measure_kept();

@@ -26,7 +26,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongestSleep{60};
-// A process that ends earlier counts as one that could not be loaded.
+// A model whose process ends earlier is not started again at once.
 constexpr std::chrono::seconds kStable{5};
 
 }  // namespace
@@ -230,6 +230,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
 
   void take_end(Entry& entry, int exit_code) REQUIRES(mutex_) {
     entry.process.reset();
+    const std::string reason = entry.reason_of_end(exit_code);
     if (options_.on_end) options_.on_end(entry.spec.name, entry.n_loads, entry.counters);
     entry.is_yielding = entry.must_unload = entry.is_killed = false;
     const ModelState before = std::exchange(entry.state, ModelState::kUnloaded);
@@ -246,15 +247,14 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     const bool was_loaded = before == ModelState::kLoaded;
     if (was_loaded) ++entry.n_crashes;
     if (was_loaded && entry.loaded_at + kStable < steady_clock::now()) {
-      log::error("{}: the model's process ended with {}; the next request starts it again",
-                 entry.spec.name, exit_text(exit_code));
+      log::error("{}: {}; the next request starts it again", entry.spec.name, reason);
       entry.n_failures = 0;
       notify(entry);
       return;
     }
+    const std::string what = entry.text_of_end(steady_clock::now());
     set_failed(entry,
-               {ErrorCode::kUnavailable, fmt::format("{} could not be loaded: {}", entry.spec.name,
-                                                     entry.reason_of_end(exit_code))});
+               {ErrorCode::kUnavailable, fmt::format("{} {}: {}", entry.spec.name, what, reason)});
   }
 
   // Unloads models that were not used for long enough, and kills processes that do not end.

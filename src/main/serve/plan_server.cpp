@@ -26,7 +26,11 @@ Result<ServerPlan> plan_options(const ServeOptions& options, uint64_t max_bytes)
                        .speculation = options.speculation.options};
   if (footprint.config().encoder) {
     engine.kv_budget_bytes = 0;
-    return ServerPlan{.n_bytes = footprint.plan(engine).total_bytes(), .sets_kv_memory = true};
+    const uint32_t most = footprint.config().n_ctx_train;
+    engine.n_ctx_max = std::min(engine.n_ctx_max, most);
+    return ServerPlan{.n_bytes = footprint.plan(engine).total_bytes(),
+                      .sets_kv_memory = true,
+                      .encoder_ctx = most};
   }
   const MemoryBeside beside = memory_beside(options);
   engine.kv_budget_bytes =

@@ -14,6 +14,7 @@
 #include "base/process/service_manager.h"
 #include "base/process/watchdog.h"
 #include "base/quantity.h"
+#include "format/source_config.h"
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/load_draft.h"
@@ -36,6 +37,7 @@
 #include "server/operate/merge_metrics.h"
 #include "server/server.h"
 #include "service/model_servers.h"
+#include "service/request_bounds.h"
 
 namespace kvik {
 namespace {
@@ -102,9 +104,7 @@ Result<std::optional<ListenSocket>> inherit_socket(ServerOptions& options) {
 
 // Sends signs of life for as long as the engine thread computes or answers.
 Result<std::unique_ptr<Watchdog>> watch(const ServiceManager& manager, ModelInstance& model) {
-  return Watchdog::start(manager, [&model, last = uint64_t{0}]() mutable {
-    return std::exchange(last, model.probe_progress()) != last;
-  });
+  return Watchdog::start(manager, Watchdog::probe_of([&model] { return model.probe_progress(); }));
 }
 
 // Rejects new requests and lets running ones finish within kDrainTime. A second signal ends the
@@ -114,8 +114,10 @@ void drain(Server& server, ModelInstance& model, std::chrono::seconds tier_time)
       "draining: no new requests, up to {} s for those that run and {} s for the tiers; a second "
       "signal ends the process now",
       kDrainTime.count(), tier_time.count());
+  const TimePoint end = std::chrono::steady_clock::now() + kDrainTime;
   server.stop_accepting();
-  model.drain(kDrainTime);
+  server.wait_for_submissions(kDrainTime);
+  model.drain(std::max(Duration::zero(), Duration(end - std::chrono::steady_clock::now())));
   Interrupts::end_within(tier_time, kExitOk);
   server.stop(std::chrono::seconds(2));
 }
@@ -215,9 +217,32 @@ Result<ListenSocket> bind(ServeOptions& options) {
                 "--tls-cert and --tls-key belong together: one of them is missing");
   }
   if (!options.tls.certificate.empty()) options.server.tls = options.tls;
+  if (options.request_memory && *options.request_memory < RequestBounds::kMinMemoryBytes) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--request-memory {} has no room for a request, expected at least {}",
+                            format_bytes(*options.request_memory),
+                            format_bytes(RequestBounds::kMinMemoryBytes)));
+  }
   TRY(Server::check(options.server));
   if (bound) return std::move(*bound);
   return ListenSocket::open(options.server.host, options.server.port);
+}
+
+// Refuses tiers for an encoder, before they are opened.
+Result<void> check_tiers(const ServeOptions& options) {
+  const TierOptions& tiers = options.tiers;
+  const std::string_view flag = !tiers.disk.empty()     ? "--disk"
+                                : !tiers.shared.empty() ? "--shared"
+                                : !tiers.redis.empty()  ? "--redis"
+                                                        : "";
+  if (flag.empty()) return {};
+  TRY_ASSIGN(const auto source, open_model(options.model.model));
+  const auto config = config_of(*source);
+  if (!config || !config->encoder) return {};  // load() reports the error
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("{} keeps pages of a KV cache, and this model is an encoder ({}), which "
+                          "has none",
+                          flag, config->architecture));
 }
 
 enum class Parent { kRouter, kOther };
@@ -256,6 +281,7 @@ class BackgroundReport {
 Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
                         const ServiceManager& manager, Parent parent) {
   const auto& keys = options.server.api_keys;
+  TRY(check_tiers(options));
   TRY_ASSIGN(const auto tiers, options.tiers.open(keys ? mark_key_of(*keys) : ""));
   TRY_ASSIGN(const auto kv_events, options.kv_events.start());
   std::unique_ptr<ResponseFile> responses;

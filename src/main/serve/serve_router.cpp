@@ -62,6 +62,19 @@ std::vector<std::string> server_environment(const std::vector<std::string>& api_
   return variables;
 }
 
+// Removes flags that are for the router's other models and that an encoder refuses: those of tiers,
+// and a --ctx above its longest text.
+void fit_to_encoder(uint32_t n_ctx_most, std::vector<std::string>& arguments) {
+  std::erase_if(arguments, [&](std::string_view argument) {
+    constexpr std::string_view kCtx = "--ctx=";
+    if (argument.starts_with(kCtx)) {
+      const auto n_ctx = parse_count(argument.substr(kCtx.size()));
+      return n_ctx && *n_ctx > n_ctx_most;
+    }
+    return argument.starts_with("--shared") || argument.starts_with("--redis");
+  });
+}
+
 // Plans the processes of the models.
 class LaunchPlanner {
  public:
@@ -88,11 +101,12 @@ class LaunchPlanner {
     const uint64_t share = memory_bytes_ / std::clamp<uint64_t>(setup_.models.size(), 1, 2);
     TRY_ASSIGN(const ServerPlan plan, setup_.plan({arguments.begin() + 2, arguments.end()}, share));
     if (!plan.sets_kv_memory) arguments.push_back(fmt::format("--kv-memory={}", plan.kv_bytes));
+    if (plan.encoder_ctx) fit_to_encoder(*plan.encoder_ctx, arguments);
     ModelLaunch launch{.arguments = std::move(arguments),
                        .environment = server_environment(setup_.api_keys),
                        .planned_bytes = plan.n_bytes,
                        .kept_folder = {}};
-    add_disk(spec, plan, launch);
+    if (!plan.encoder_ctx) add_disk(spec, plan, launch);
     return launch;
   }
 

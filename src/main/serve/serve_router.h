@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct ServerPlan {
   uint64_t n_bytes = 0;         // memory of its process
   uint64_t kv_bytes = 0;        // memory of its KV cache
   bool sets_kv_memory = false;  // the arguments have --kv-memory
+  // Present for an encoder: the tokens of its longest text. It has no cache, and takes neither
+  // tiers nor a larger --ctx.
+  std::optional<uint32_t> encoder_ctx = {};
 };
 
 struct RouterSetup {

@@ -24,6 +24,12 @@ constexpr MiddleTokens kMiddleTokens[] = {
 // Qwen Coder's token before each file of a repository, and CodeGemma's.
 constexpr std::string_view kFileTokens[] = {"<|file_sep|>", "<|file_separator|>"};
 
+// Qwen Coder was trained on repositories in the form of its report (Hui et al. 2024): this token
+// and a name, then the files, each after its token and name, the one with the gap last. Requests
+// state neither the project nor that file; the names are llama.cpp's.
+constexpr std::string_view kProjectToken = "<|repo_name|>";
+constexpr std::string_view kProject = "myproject\n", kFileWithGap = "filename\n";
+
 // Returns the id of a special token; std::nullopt if the vocabulary does not have it.
 std::optional<TokenId> special_id(const ServiceApi& service, std::string_view text) {
   const auto ids = service.tokenize(text, {.add_bos = false, .parse_special = true});
@@ -90,9 +96,18 @@ Result<std::vector<TokenId>> fill_in_middle_prompt(const ServiceApi& service, co
   }
   PromptText prompt(service);
   const auto before_file = gap.files.empty() ? std::nullopt : file_id(service);
+  const auto before_project = before_file ? special_id(service, kProjectToken) : std::nullopt;
+  if (before_project) {
+    prompt.add(*before_project);
+    prompt.add(kProject);
+  }
   for (const ContextFile& file : gap.files) {
     if (before_file) prompt.add(*before_file);
     prompt.add(fmt::format("{}\n{}\n", file.name, file.text));
+  }
+  if (before_project) {
+    prompt.add(*before_file);
+    prompt.add(kFileWithGap);
   }
   prompt.add(ids->prefix);
   prompt.add(gap.prefix);

@@ -148,8 +148,12 @@ asio::awaitable<void> Connection::serve_request(Exchange& exchange) {
                         state_.body_limit_bytes});
   std::optional<HttpResponse> refusal = co_await read_request(exchange, parser);
   place_.reset();
-  const Scoped counted([this] { state_.active_counts.add_requests(-1); });
+  const Scoped counted([this] {
+    set_submitting(false);
+    state_.active_counts.add_requests(-1);
+  });
   state_.active_counts.add_requests(1);
+  set_submitting(true);
   if (refusal) {
     // Unread input would be taken for the next request.
     if (parser.stage() != RequestParser::Stage::kDone) exchange.framing.after = After::kClose;
@@ -240,10 +244,12 @@ asio::awaitable<Reply> Connection::make_elsewhere(const HttpRequest& request,
 
 asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {
   if (auto* response = std::get_if<HttpResponse>(&reply)) {
+    set_submitting(false);  // its reader may be slow
     co_await send(exchange, std::move(*response));
     co_return;
   }
   const auto pending = std::move(std::get<std::unique_ptr<PendingReply>>(reply));
+  set_submitting(pending->will_submit());
   watch(*pending);
   const Scoped forget([this] {
     running_ = nullptr;
@@ -308,10 +314,12 @@ void Connection::let_go(std::unique_ptr<BodySource> source) {
 asio::awaitable<void> Connection::send_when_done(Exchange& exchange, PendingReply& reply) {
   std::string no_bytes;
   while (reply.advance(no_bytes) == PendingReply::State::kRunning) {
+    set_submitting(reply.will_submit());
     const bool has_ended = co_await end_early(exchange);
     if (has_ended) co_return;
     co_await peer_->wait_until(TimePoint::max());
   }
+  set_submitting(false);
   co_await send(exchange, reply.response());
 }
 
@@ -430,6 +438,12 @@ void Connection::watch(PendingReply& reply) {
       if (const auto self = weak.lock()) self->on_results();
     });
   });
+}
+
+void Connection::set_submitting(bool is_submitting) {
+  if (is_submitting == is_submitting_) return;
+  is_submitting_ = is_submitting;
+  state_.active_counts.add_submitting(is_submitting ? 1 : -1);
 }
 
 void Connection::on_results() {

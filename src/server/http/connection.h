@@ -93,6 +93,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Destroys the source on another thread, because that may take long.
   void let_go(std::unique_ptr<BodySource> source);
   void watch(PendingReply& reply);
+  // Counts the request among those that may still submit work, or no longer.
+  void set_submitting(bool is_submitting);
   void on_results();
 
   ServerState& state_;
@@ -100,6 +102,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::shared_ptr<Peer> peer_;  // shared with the coroutine that reads its bytes
   bool is_rejected_ = false;          // beyond the limit of connections: only probes are answered
   bool has_probe_ = false;            // the newest request is a probe
+  bool is_submitting_ = false;        // the newest request may still submit work
   std::optional<OldestFirst<Connection>::Place>
       place_;                        // present until a whole request has been sent
   PendingReply* running_ = nullptr;  // borrowed from the coroutine while it answers

@@ -45,6 +45,10 @@ class PendingReply {
   // there is none.
   virtual State advance(std::string& out) = 0;
 
+  // Returns whether advance() may submit more work to the engine, which is therefore not drained
+  // yet.
+  virtual bool will_submit() const { return false; }
+
   // Returns true if results were dropped because the stream's reader is too slow.
   virtual bool has_overflowed() const { return false; }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "server/dialects/ollama/ollama_model_json.h"
 #include "server/dialects/utc_time.h"
 #include "server/handlers.h"
 #include "server/http/status.h"
@@ -112,6 +113,7 @@ Reply handle_props(const HandlerContext& context, const HttpRequest&) {
                          {"n_ctx_train", card.n_ctx_train},
                          {"n_vocab", card.n_vocab},
                          {"n_embd", card.model_dim},
+                         {"capabilities", capabilities_json(context.service)},
                          {"chat_template", card.chat_template},
                          {"build_info", context.options.version}};
   return HttpResponse{.status = 200, .body = json::serialize(out)};

@@ -42,6 +42,13 @@ std::vector<std::string> loaded_models(const ModelServers& models) {
   return names;
 }
 
+// Returns whether the request cancels a response that is computed in the background: a model that
+// is not loaded computes none, and is not loaded for it.
+bool is_cancel(const HttpRequest& request) {
+  return request.method == "POST" && request.path.starts_with("/v1/responses/") &&
+         request.path.ends_with("/cancel");
+}
+
 // Returns the names of the models that may answer. Errors: kNotFound, kUnavailable.
 Result<std::vector<std::string>> models_for(const ModelServers& models, std::string_view requested,
                                             bool has_body) {
@@ -136,8 +143,16 @@ Reply proxy_request(const HandlerContext& context, const HttpRequest& request,
     if (model.empty()) model = text_at(*body.object, "model");
     is_stream = at(*body.object, "stream") == true;
   }
-  const auto names = models_for(models, model, has_body);
+  const bool cancels = is_cancel(request);
+  const auto names = models_for(models, model, has_body && !cancels);
   if (!names) return error_response(names.error());
+  if (cancels && std::ranges::count(loaded_models(models), names->front()) == 0) {
+    return error_response(
+        Error{ErrorCode::kUnavailable,
+              fmt::format("{} is not loaded, so it computes no response that could be cancelled",
+                          names->front()),
+              "model"});
+  }
   // With API keys, only operators load and unload models.
   const bool may_keep = is_operator(request, context.options);
   if (has_body && may_keep && request.path.starts_with("/api/"))

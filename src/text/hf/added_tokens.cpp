@@ -144,8 +144,7 @@ Result<AllTokens> join_vocabularies(const JsonObject& file, const WordModel& mod
   const size_t n_texts = model.vocabulary().texts.size();
   if (n_vocab && (n_texts > *n_vocab || *n_vocab > n_texts + kMaxUnusedIds)) {
     return fail(ErrorCode::kCorrupt,
-                fmt::format("tokenizer.json: 'model.vocab' has ids up to {}, but the model has {} "
-                            "tokens",
+                fmt::format("tokenizer.json: 'model.vocab' has {} ids, but the model has {} tokens",
                             n_texts, *n_vocab));
   }
   AllTokens all;

@@ -195,6 +195,16 @@ TEST(Watchdog, sends_signs_of_life_only_while_there_is_progress) {
   EXPECT_EQ(fake.next(milliseconds(5000)), "WATCHDOG=1");
 }
 
+TEST(Watchdog, a_count_is_progress_at_first_and_when_it_grows) {
+  uint64_t count = 0;
+  const Watchdog::Probe probe = Watchdog::probe_of([&] { return count; });
+  EXPECT_TRUE(probe()) << "the thread that counts may not have begun";
+  EXPECT_FALSE(probe());
+  ++count;
+  EXPECT_TRUE(probe());
+  EXPECT_FALSE(probe());
+}
+
 TEST(Watchdog, is_not_started_unless_the_manager_expects_it) {
   FakeManager fake(socket_path());
   const ServiceManager manager(take);

@@ -296,6 +296,18 @@ TEST_F(Manager, AModelWithResponsesInTheBackgroundIsInUse) {
   EXPECT_TRUE(wait(*b).port) << "a has reported the end of its responses";
 }
 
+TEST_F(Manager, AProcessThatIsKilledFromOutsideIsNoFailedLoad) {
+  std::string dies = serves();
+  const std::string waits = "signal.pause()";
+  dies.replace(dies.find(waits), waits.size(), "signal.raise_signal(signal.SIGKILL)");
+  start({{"a", dies}}, kBytes);
+  const auto use = manager_->use("a", nullptr);
+  wait_for(0, ModelState::kFailed);
+  EXPECT_THAT(manager_->list()[0].error,
+              testing::MatchesRegex("a ended [0-9.]+ s after it was loaded: its process was ended "
+                                    "from outside with signal 9 .*memory runs out"));
+}
+
 TEST_F(Manager, AProcessThatIgnoresSigtermIsKilled) {
   start({{"a", "trap \"\" TERM; " + serves()}}, kBytes);
   EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);

@@ -1,6 +1,7 @@
 import { askForKey, authorization } from "../key";
 import { storage } from "../storage";
 import { createStore } from "../store";
+import { type Encoder, readEncoder } from "./encoder";
 import { type ModelList, readModelList, selectModel } from "./model_list";
 import { errorOf, unreachable } from "../server_error";
 
@@ -44,6 +45,12 @@ async function getJson(path: string): Promise<unknown> {
 async function plannedBytes(): Promise<number> {
   const { models } = (await getJson("/api/ps")) as { models?: { size?: number }[] };
   return models?.[0]?.size ?? 0;
+}
+
+// Returns the properties of the model if it is an encoder, which has no live view. `model`: that of a router, or empty.
+export async function showEncoder(model: string): Promise<Encoder | null> {
+  const name = model || (modelStore.get().models[0]?.name ?? "");
+  return readEncoder(name, await getJson(withModel("/props")));
 }
 
 let refreshing: Promise<void> | null = null;

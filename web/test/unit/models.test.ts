@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { exampleOf, readEncoder, routesOf } from "../../src/models/encoder";
 import { splitLines } from "../../src/models/json_lines";
 import { type Model, notServed, readModelList, selectModel } from "../../src/models/model_list";
 import { errorOf, sentenceOf } from "../../src/server_error";
@@ -61,6 +62,18 @@ test("errors are the server's sentence, in the shapes of both APIs", async () =>
   for (const answer of [null, {}, { error: null }, { error: { message: 3 } }]) assert.equal(sentenceOf(answer), null);
   assert.equal((await errorOf(new Response("<html>", { status: 502 }))).message, "the server answered 502");
   assert.equal((await errorOf(new Response('{"error": "full disk"}', { status: 500 }))).message, "full disk");
+});
+
+test("an encoder's properties, routes and example come from its properties", () => {
+  const details = (capabilities: string[]) => ({ capabilities, n_embd: 384, default_generation_settings: { n_ctx: 512 } });
+  const embedder = readEncoder("it's", details(["embedding"]))!;
+  assert.deepEqual(embedder, { name: "it's", maxTokens: 512, dimensions: 384, ranks: false });
+  assert.deepEqual(routesOf(embedder).map(([route]) => route), ["POST /v1/embeddings", "POST /api/embed"]);
+  assert.match(exampleOf(embedder, "http://h:1"), /^curl http:\/\/h:1\/v1\/embeddings .*"model":"it'\\''s"/);
+  const ranker = readEncoder("r", details(["embedding", "rerank"]))!;
+  assert.deepEqual(routesOf(ranker).map(([route]) => route), ["POST /v1/rerank", "POST /v1/score"]);
+  assert.match(exampleOf(ranker, ""), /documents/);
+  for (const answer of [null, {}, { capabilities: 3 }, details(["completion"])]) assert.equal(readEncoder("x", answer), null);
 });
 
 test("stored models are listed if they are not served", () => {

@@ -107,6 +107,10 @@ PendingReply::State EmbeddingsReply::advance(std::string&) {
   return error_ ? State::kDone : State::kRunning;
 }
 
+bool EmbeddingsReply::will_submit() const {
+  return !error_ && running_.size() < call_.requests.size();
+}
+
 HttpResponse EmbeddingsReply::response() {
   if (error_) return error_response(*error_);
   auto results = std::make_shared<std::vector<EmbeddingsMailbox::Result>>(mailbox_->take());

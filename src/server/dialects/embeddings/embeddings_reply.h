@@ -70,6 +70,7 @@ class EmbeddingsReply final : public PendingReply {
   Kind kind() const override { return Kind::kWhole; }
   void set_wake(std::function<void()> wake) override { mailbox_->set_wake(std::move(wake)); }
   State advance(std::string& out) override;
+  bool will_submit() const override;
   HttpResponse response() override;
   std::string final_error_event(const Error&) const override { return ""; }
   std::string summary() const override;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
 #include <utility>
 
 #include "server/dialects/cache_fields.h"
@@ -89,6 +90,12 @@ Result<EmbeddingsCall::Encoding> read_encoding(const JsonFields& fields) {
 
 }  // namespace
 
+Result<std::optional<uint32_t>> read_positive(const JsonFields& fields, std::string_view name) {
+  if (!is_below(fields, name, 1)) return fields.count<uint32_t>(name);
+  return refuse(name, fmt::format("{} is {}, expected at least 1", name,
+                                  json::serialize(*fields.find(name))));
+}
+
 Result<std::optional<uint32_t>> read_truncation(const JsonFields& fields) {
   TRY_ASSIGN(const auto truncates, fields.flag("truncate"));
   TRY_ASSIGN(const auto n_tokens, fields.integer("truncate_prompt_tokens"));
@@ -106,7 +113,7 @@ Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, const Re
   EmbeddingRequest common;
   TRY_ASSIGN(common.model, fields.string("model"));
   TRY_ASSIGN(common.pooling, read_pooling(fields));
-  TRY_ASSIGN(common.n_dims, fields.count<uint32_t>("dimensions"));
+  TRY_ASSIGN(common.n_dims, read_positive(fields, "dimensions"));
   TRY_ASSIGN(common.norm, read_norm(fields));
   TRY_ASSIGN(common.truncate_to, read_truncation(fields));
   TRY_ASSIGN(call.encoding, read_encoding(fields));

@@ -19,6 +19,9 @@ struct EmbeddingsCall {
   Encoding encoding = Encoding::kFloat;
 };
 
+// Reads a count of at least 1. Errors: kInvalidArgument.
+Result<std::optional<uint32_t>> read_positive(const JsonFields& fields, std::string_view name);
+
 // Reads `truncate` (TEI) and `truncate_prompt_tokens` (vLLM) for EmbeddingRequest::truncate_to.
 Result<std::optional<uint32_t>> read_truncation(const JsonFields& fields);
 

@@ -58,8 +58,14 @@ StoredModel as_stored(const ModelCard& card, std::string_view name) {
           .quantization = ascii_upper(card.weights.type)};
 }
 
+}  // namespace
+
 json::array capabilities_json(const ServiceApi& service) {
-  if (!service.card().generates) return json::array{"embedding"};
+  if (!service.card().generates) {
+    json::array out{"embedding"};
+    if (service.card().n_labels == 1) out.emplace_back("rerank");
+    return out;
+  }
   json::array out{"completion"};
   const std::string& source = service.card().chat_template;
   const auto mentions = [&](std::string_view word) { return source.contains(word); };
@@ -69,8 +75,6 @@ json::array capabilities_json(const ServiceApi& service) {
   if (can_fill_in_middle(service)) out.emplace_back("insert");
   return out;
 }
-
-}  // namespace
 
 json::object served_model_json(const ModelCard& card, std::string_view name) {
   return stored_model_json(as_stored(card, name));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <string_view>
 
@@ -22,6 +23,10 @@ boost::json::object running_model_json(const ModelCard& card, const ServerOption
 // Return the entries of a router's model for /api/tags, and for /api/ps while it is loaded.
 boost::json::object router_model_json(const ModelStatus& status);
 boost::json::object loaded_model_json(const ModelStatus& status);
+
+// Returns what the served model can do, in Ollama's words ("completion", "tools", "embedding", …)
+// and one of Kvik's own, "rerank".
+boost::json::array capabilities_json(const ServiceApi& service);
 
 // Return the answer of /api/show.
 boost::json::object served_details_json(const ServiceApi& service);

@@ -101,8 +101,7 @@ Result<RerankCall> parse_rerank_call(const ServiceApi& service, const RequestBod
   if (!query->is_string()) return wrong_type("query", "a string", *query);
   out.is_list = !fields.find("documents") && fields.find("texts");
   TRY_ASSIGN(const Texts documents, read_either(fields, "documents", "texts"));
-  TRY_ASSIGN(out.top_n, fields.count<uint32_t>("top_n"));
-  if (out.top_n == 0) return refuse("top_n", "top_n is 0, expected at least 1");
+  TRY_ASSIGN(out.top_n, read_positive(fields, "top_n"));
   TRY_ASSIGN(const auto returns_documents, fields.flag("return_documents"));
   TRY_ASSIGN(const auto returns_text, fields.flag("return_text"));
   if (returns_documents.value_or(returns_text.value_or(false))) {

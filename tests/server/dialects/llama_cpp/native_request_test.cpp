@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "server/fake_service.h"
 #include "server/parsed_body.h"
@@ -99,6 +101,37 @@ TEST(InfillRequest, needs_both_sides_and_tokens_for_it) {
   EXPECT_EQ(infill_refused(R"("input_prefix":"a","input_suffix":"b")"),
             "/infill: tiny/model does not support /infill: its vocabulary has no "
             "fill-in-the-middle tokens");
+}
+
+// Returns the prompt of a request as text, with special tokens.
+std::string infill_prompt(const FakeService& service, const std::string& fields) {
+  const auto call = parse_infill_call(service, ParsedBody("{" + fields + "}"));
+  EXPECT_TRUE(call.has_value()) << call.error().message;
+  std::string text;
+  for (const TokenId id : std::get<std::vector<TokenId>>(call->requests.front().prompt)) {
+    const auto special =
+        std::ranges::find(service.specials, id, &std::pair<const std::string, TokenId>::second);
+    text +=
+        special == service.specials.end() ? std::string(1, static_cast<char>(id)) : special->first;
+  }
+  return text;
+}
+
+TEST(InfillRequest, other_files_are_those_of_a_repository_where_the_model_has_its_tokens) {
+  const std::string gap = R"("input_prefix":"a","input_suffix":"b","prompt":"c")";
+  const std::string files = gap + R"(,"input_extra":[{"filename":"x.py","text":"y"}])";
+  FakeService service;
+  service.specials = {{"<|fim_prefix|>", 200}, {"<|fim_suffix|>", 201}, {"<|fim_middle|>", 202}};
+  const std::string plain = "\x01<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>c";
+  EXPECT_EQ(infill_prompt(service, gap), plain);
+  EXPECT_EQ(infill_prompt(service, files), "\x01x.py\ny\n" + plain.substr(1));
+  service.specials["<|file_sep|>"] = 203;
+  EXPECT_EQ(infill_prompt(service, files), "\x01<|file_sep|>x.py\ny\n" + plain.substr(1));
+  service.specials["<|repo_name|>"] = 204;
+  EXPECT_EQ(infill_prompt(service, gap), plain);
+  EXPECT_EQ(
+      infill_prompt(service, files),
+      "\x01<|repo_name|>myproject\n<|file_sep|>x.py\ny\n<|file_sep|>filename\n" + plain.substr(1));
 }
 
 }  // namespace
