@@ -87,6 +87,14 @@ class Delta:
         return self.content
 
 
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Log probabilities of tokens, and the tokens that are most likely in their places."""
+
+    logprobs: List[float]
+    likeliest: List[int]
+
+
 def set_log(receive: Optional[Callable[[str, str], None]], least: str = "info") -> None:
     """Passes messages of the library to `receive(level, message)`, from the level `least` on: debug, info, warn or error. None: to nothing.
 
@@ -319,6 +327,19 @@ class LLM:
         """Returns the log probability of each token after those before it; 0 for the first one."""
         tokens = self._tokens(prompt)
         return list(self._model.floats("kvik_score", tokens, len(tokens)))
+
+    def score_after(self, context: Prompt, more: Prompt) -> Scores:
+        """Returns the log probability of each token of `more` after the context, and the most likely tokens in their places. K and V of the context
+        may come from the cache, so that several continuations of one context cost little more than one. A text `more` gets no special tokens.
+
+        >>> with LLM("demo", ctx=512) as llm:
+        ...     scores = llm.score_after("ROMEO:", "\\nBut soft")
+        ...     len(scores.logprobs) == len(llm.tokenize("\\nBut soft", add_special=False))
+        True
+        """
+        before = self._tokens(context)
+        after = self.tokenize(more, add_special=False) if isinstance(more, str) else list(more)
+        return Scores(*self._model.score_after(before + after, len(before)))
 
     def perplexity(self, prompt: Prompt) -> float:
         """Returns exp of the mean negative log probability of the tokens after the first one.

@@ -43,6 +43,7 @@ _FUNCTIONS: "dict[str, list[Any]]" = {
     "kvik_logits": [c_void_p, _TOKENS, c_size_t, POINTER(c_float), c_size_t],
     "kvik_all_logits": [c_void_p, _TOKENS, c_size_t, POINTER(c_float), c_size_t],
     "kvik_score": [c_void_p, _TOKENS, c_size_t, POINTER(c_float), c_size_t],
+    "kvik_score_after": [c_void_p, _TOKENS, c_size_t, c_size_t, POINTER(c_float), _TOKENS],
     "kvik_embed": [c_void_p, _TOKENS, c_size_t, c_int, POINTER(c_float), c_size_t],
     "kvik_request_start": [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t, POINTER(c_void_p)],
     "kvik_request_next": [c_void_p, c_int, POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)],
@@ -268,6 +269,12 @@ class Model(Handle):
         out = (c_float * n_floats)()
         _call(name, self.pointer, _array(tokens), len(tokens), *more, out, n_floats)
         return out
+
+    def score_after(self, tokens: Sequence[int], n_context: int) -> "tuple[List[float], List[int]]":
+        n = max(len(tokens) - n_context, 0)
+        logprobs, likeliest = (c_float * n)(), (c_uint32 * n)()
+        _call("kvik_score_after", self.pointer, _array(tokens), len(tokens), _whole("n_context", n_context, 64), logprobs, likeliest)
+        return list(logprobs), list(likeliest)
 
     def request(self, method: str, path: str, body: str) -> Request:
         data, request = body.encode(), c_void_p()

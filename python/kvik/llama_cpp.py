@@ -89,6 +89,12 @@ class Llama:
     def detokenize(self, tokens: Sequence[int]) -> bytes:
         return self._llm.detokenize_bytes(tokens)
 
+    def token_bos(self) -> int:
+        return _token(self._llm.info["bos_token"])
+
+    def token_eos(self) -> int:
+        return _token(self._llm.info["eos_token"])
+
     def n_ctx(self) -> int:
         return self._llm.context
 
@@ -132,3 +138,7 @@ class Llama:
 
 def _limit(max_tokens: Optional[int]) -> int:
     return -1 if max_tokens is None or max_tokens <= 0 else max_tokens
+
+
+def _token(id: Optional[int]) -> int:
+    return -1 if id is None else id
