@@ -54,6 +54,8 @@ COVERED = [
     ("docs/guides/library.md", "cmake --install", "tests/e2e/library_test.py"),
     ("docs/guides/library.md", "kvik_request_start", "docs/examples/stream.c"),
     ("docs/guides/python.md", "ChatOpenAI(", "tests/frameworks/in_process_example.py"),
+    ("docs/guides/python.md", "make_tasks.py", "tests/e2e/python_adapters_test.py"),
+    ("docs/guides/python.md", "kvik.lm_eval", "tests/e2e/python_adapters_test.py"),
     ("docs/guides/python.md", "", "tests/e2e/python_test.py"),
     ("docs/guides/python_tutorial.md", "", "tests/e2e/python_adapters_test.py"),
 ]

@@ -1,6 +1,7 @@
-"""Tests what programs for other engines and frameworks find in the Python package: kvik.llama_cpp, kvik.vllm, kvik.openai, and the tutorial.
+"""Tests what programs for other engines and frameworks find in the Python package: kvik.llama_cpp, kvik.vllm, kvik.openai, kvik.lm_eval, and the tutorial.
 
 The packages that frameworks need are installed into virtual environments; large ones only with ./test --models."""
+import glob
 import json
 import os
 import shutil
@@ -71,6 +72,8 @@ class LlamaCpp(unittest.TestCase):
     def test_tokens_and_sizes(self):
         text = "ROMEO: ü".encode()
         self.assertEqual(self.llama.detokenize(self.llama.tokenize(text, add_bos=False)), text)
+        self.assertEqual(self.llama.tokenize(text)[0], self.llama.token_bos())
+        self.assertEqual((self.llama.token_bos(), self.llama.token_eos()), (helpers.DEMO_BOS, helpers.DEMO_EOS))
         self.assertEqual((self.llama.n_ctx(), self.llama.n_vocab()), (LLM.context, LLM.vocabulary))
 
     def test_embeddings_have_the_model_s_size(self):
@@ -168,6 +171,44 @@ add_framework("llama_index", "llama-index-core", "llama-index-llms-openai-like")
 add_framework("instructor", "instructor")
 add_framework("dspy", "dspy")
 add_framework("outlines", "outlines", "openai")
+
+
+class LmEval(unittest.TestCase):
+    """Scores of lm-evaluation-harness are computed again from logits. docs/guides/python.md compares them with those of Transformers."""
+
+    def test_the_harness_gets_log_probabilities_and_answers(self):
+        if not trained.ALL:
+            self.skipTest("lm-eval is installed by ./test --models")
+        text = os.path.join(helpers.DATA, "tinyshakespeare.txt")
+        if not os.path.exists(text):
+            self.skipTest("the text of the items is not here")
+        program = packages.python("lm-eval")
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        subprocess.run([sys.executable, os.path.join(helpers.ROOT, "tests/frameworks/lm_eval/make_tasks.py"), text, folder, "--items", "16"], check=True)
+        done = subprocess.run([program, "-m", "kvik.lm_eval", "--model", "kvik", "--model_args", "pretrained=demo,threads=1,kv_bytes=67108864",
+                               "--include_path", folder, "--tasks", "kvik_next_line,kvik_continue,kvik_passage", "--log_samples", "--output_path", folder],
+                              capture_output=True, text=True, timeout=600, env=ENVIRONMENT, cwd=folder)
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+
+        def samples(task):
+            path, = glob.glob(f"{folder}/**/samples_{task}_*.jsonl", recursive=True)
+            with open(path, encoding="utf-8") as f:
+                return [json.loads(line) for line in f]
+
+        items = samples("kvik_next_line")
+        self.assertEqual(len(items), 16)
+        for item in items:
+            context = LLM.tokenize(item["doc"]["context"].rstrip())
+            for choice, (found, _) in zip(item["doc"]["choices"], item["filtered_resps"]):
+                tokens = LLM.tokenize(item["doc"]["context"] + choice)
+                self.assertAlmostEqual(float(found), sum(LLM.score(tokens)[len(context):]), places=4)
+        for item in samples("kvik_passage"):
+            tokens = [helpers.DEMO_BOS, *LLM.tokenize(item["doc"]["passage"], add_special=False)]
+            self.assertAlmostEqual(float(item["filtered_resps"][0]), sum(LLM.score(tokens)), places=3)
+        for item in samples("kvik_continue"):
+            text = LLM.generate(item["doc"]["context"], max_tokens=24, temperature=0, stop="\n").text
+            self.assertEqual(item["filtered_resps"], [text])
 
 
 class Tutorial(unittest.TestCase):
