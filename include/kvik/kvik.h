@@ -129,6 +129,14 @@ KVIK_API kvik_code kvik_all_logits(kvik_model* model, const kvik_token* tokens, 
  * first is 0. Blocks. */
 KVIK_API kvik_code kvik_score(kvik_model* model, const kvik_token* tokens, size_t n_tokens,
                               float* logprobs, size_t n_floats, kvik_error* error);
+/* Computes, for each token after the first n_context (at least 1), its log probability after those
+ * before it and, if `likeliest` is not NULL, the most likely token in its place: n_tokens -
+ * n_context values each. K and V of the context may come from the cache, so that several
+ * continuations of one context cost little more than one. n_tokens may exceed the context of the
+ * model by one. Blocks. */
+KVIK_API kvik_code kvik_score_after(kvik_model* model, const kvik_token* tokens, size_t n_tokens,
+                                    size_t n_context, float* logprobs, kvik_token* likeliest,
+                                    kvik_error* error);
 typedef enum kvik_pooling { KVIK_POOLING_MEAN = 0, KVIK_POOLING_LAST = 1 } kvik_pooling;
 /* Computes an embedding of length 1: kvik_model_dimension() floats. Blocks. */
 KVIK_API kvik_code kvik_embed(kvik_model* model, const kvik_token* tokens, size_t n_tokens,

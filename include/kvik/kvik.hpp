@@ -155,6 +155,18 @@ class Model {
   std::vector<float> score(const Tokens& tokens) {
     return floats_of(kvik_score, tokens, tokens.size());
   }
+  // Log probabilities of the tokens after the first n_context, and the most likely tokens.
+  struct Scores {
+    std::vector<float> logprobs;
+    Tokens likeliest;
+  };
+  Scores score_after(const Tokens& tokens, size_t n_context) {
+    const size_t n = n_context < tokens.size() ? tokens.size() - n_context : 1;
+    Scores out{std::vector<float>(n), Tokens(n)};
+    detail::call(kvik_score_after, get(), tokens.data(), tokens.size(), n_context,
+                 out.logprobs.data(), out.likeliest.data());
+    return out;
+  }
   std::vector<float> embed(const Tokens& tokens, kvik_pooling pooling = KVIK_POOLING_MEAN) {
     std::vector<float> out(dimension());
     detail::call(kvik_embed, get(), tokens.data(), tokens.size(), pooling, out.data(), out.size());

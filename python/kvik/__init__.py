@@ -20,12 +20,12 @@ from ._errors import (
     UnavailableError,
     UnsupportedError,
 )
-from ._llm import LLM, Answer, ChatAnswer, Delta, ToolCall, set_log
+from ._llm import LLM, Answer, ChatAnswer, Delta, Scores, ToolCall, set_log
 from ._native import version as _version
 from ._session import Session
 
 __version__ = _version()
 __all__ = [
     "LLM", "Answer", "ChatAnswer", "ContextLengthError", "CorruptError", "Delta", "ExhaustedError", "FailedError", "InvalidArgumentError", "KvikError",
-    "NotFoundError", "Session", "ToolCall", "UnavailableError", "UnsupportedError", "set_log",
+    "NotFoundError", "Scores", "Session", "ToolCall", "UnavailableError", "UnsupportedError", "set_log",
 ]

@@ -5,9 +5,10 @@ import asyncio
 import json
 import os
 import weakref
-from typing import Any, AsyncIterator, Iterator
+from typing import Any, AsyncIterator, Iterator, Optional
 
 from . import _native
+from ._errors import KvikError
 
 _SLICE_MS = 200  # a thread that waits notices Ctrl-C after this time
 
@@ -23,6 +24,18 @@ def events(request: _native.Request) -> Iterator[Any]:
                 yield decoded(data)
     finally:
         request.close()
+
+
+def answer_of(request: _native.Request, at_most_ms: Optional[int] = None) -> Optional[Any]:
+    """Waits for the whole answer of a request that is not streamed. None: there is none yet."""
+    while True:
+        event, data = request.next(_SLICE_MS if at_most_ms is None else at_most_ms)
+        if event == _native.DATA:
+            return decoded(data)
+        if event == _native.END:
+            raise KvikError("the request has no answer")
+        if at_most_ms is not None:
+            return None
 
 
 class Waker:

@@ -1,6 +1,7 @@
 """A model in this process."""
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import math
@@ -8,8 +9,8 @@ import os
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union, overload
 
 from . import _native
-from ._errors import KvikError
-from ._events import async_events, events
+from ._errors import ExhaustedError, KvikError
+from ._events import answer_of, async_events, events
 
 if TYPE_CHECKING:
     import numpy
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Prompt = Union[str, Sequence[int]]
 Messages = Union[str, Sequence[Mapping[str, Any]]]
+_FULL_MS = 5  # time after which a full queue is tried again
 _COMPLETIONS, _CHAT = "/v1/completions", "/v1/chat/completions"
 _LEVELS = ("debug", "info", "warn", "error")
 
@@ -83,6 +85,14 @@ class Delta:
 
     def __str__(self) -> str:
         return self.content
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Log probabilities of tokens, and the tokens that are most likely in their places."""
+
+    logprobs: List[float]
+    likeliest: List[int]
 
 
 def set_log(receive: Optional[Callable[[str, str], None]], least: str = "info") -> None:
@@ -154,7 +164,11 @@ class LLM:
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         """Returns the text of tokens. Incomplete characters become U+FFFD."""
-        return self._model.detokenize(tokens).decode("utf-8", "replace")
+        return self.detokenize_bytes(tokens).decode("utf-8", "replace")
+
+    def detokenize_bytes(self, tokens: Sequence[int]) -> bytes:
+        """Returns the text of tokens in UTF-8, whose first and last characters may be incomplete."""
+        return self._model.detokenize(tokens)
 
     def _tokens(self, prompt: Prompt) -> List[int]:
         return self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
@@ -175,13 +189,14 @@ class LLM:
 
     def events(self, path: str, body: Any = None, *, method: Optional[str] = None) -> Iterator[Any]:
         """Yields the events of an answer; one if the request is not streamed."""
-        return events(self._start(path, body, method))
+        return events(self.start(path, body, method=method))
 
     def async_events(self, path: str, body: Any = None, *, method: Optional[str] = None) -> AsyncIterator[Any]:
         """Like events(), for `async for`."""
-        return async_events(self._start(path, body, method))
+        return async_events(self.start(path, body, method=method))
 
-    def _start(self, path: str, body: Any, method: Optional[str] = None) -> _native.Request:
+    def start(self, path: str, body: Any = None, *, method: Optional[str] = None) -> _native.Request:
+        """Starts a request of the HTTP API, and returns its handle."""
         text = "" if body is None else json.dumps(body)
         return self._model.request(method or ("GET" if body is None else "POST"), path, text)
 
@@ -211,19 +226,38 @@ class LLM:
         return self._answers(prompts, fields)
 
     def _answers(self, prompts: Sequence[Any], fields: Mapping[str, Any]) -> List[Answer]:
+        return [_answer_of(raw) for raw in self.run_all(_COMPLETIONS, ({**fields, "prompt": prompt, "stream": False} for prompt in prompts))]
+
+    def run_all(self, path: str, bodies: Iterable[Any]) -> List[Any]:
+        """Sends requests like request(), which run in one batch, and returns their answers in the same order. Starts no more of them than the
+        engine's queue takes. The first error ends all."""
         most = 256  # requests in the engine at a time, which admits fewer
-        answers: List[Answer] = []
-        running: List[Iterator[Any]] = []
+        answers: List[Any] = []
+        running: "collections.deque[_native.Request]" = collections.deque()
         try:
-            for i, prompt in enumerate(prompts):
-                running.append(self.events(_COMPLETIONS, {**fields, "prompt": prompt, "stream": False}))
-                if i + 1 - len(answers) >= most:
-                    answers.append(_answer_of(next(running[len(answers)])))
-            answers.extend(_answer_of(next(each)) for each in running[len(answers):])
+            for body in bodies:
+                while not self._started(path, body, running, most):
+                    answer = answer_of(running[0], _FULL_MS)
+                    if answer is not None:
+                        answers.append(answer)
+                        running.popleft().close()
+            answers.extend(answer_of(request) for request in running)
         finally:
-            for each in running:
-                each.close()  # type: ignore[attr-defined]
+            for request in running:
+                request.close()
         return answers
+
+    def _started(self, path: str, body: Any, running: "collections.deque[_native.Request]", most: int) -> bool:
+        """Starts a request, unless so many run or the engine's queue has no place for it. Raises ExhaustedError if none runs."""
+        if len(running) >= most:
+            return False
+        try:
+            running.append(self.start(path, body))
+        except ExhaustedError:
+            if not running:
+                raise
+            return False
+        return True
 
     def stream(self, prompt: Prompt, **fields: Any) -> Iterator[str]:
         """Yields the text of a completion as it is generated."""
@@ -293,6 +327,19 @@ class LLM:
         """Returns the log probability of each token after those before it; 0 for the first one."""
         tokens = self._tokens(prompt)
         return list(self._model.floats("kvik_score", tokens, len(tokens)))
+
+    def score_after(self, context: Prompt, more: Prompt) -> Scores:
+        """Returns the log probability of each token of `more` after the context, and the most likely tokens in their places. K and V of the context
+        may come from the cache, so that several continuations of one context cost little more than one. A text `more` gets no special tokens.
+
+        >>> with LLM("demo", ctx=512) as llm:
+        ...     scores = llm.score_after("ROMEO:", "\\nBut soft")
+        ...     len(scores.logprobs) == len(llm.tokenize("\\nBut soft", add_special=False))
+        True
+        """
+        before = self._tokens(context)
+        after = self.tokenize(more, add_special=False) if isinstance(more, str) else list(more)
+        return Scores(*self._model.score_after(before + after, len(before)))
 
     def perplexity(self, prompt: Prompt) -> float:
         """Returns exp of the mean negative log probability of the tokens after the first one.

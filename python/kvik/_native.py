@@ -43,6 +43,7 @@ _FUNCTIONS: "dict[str, list[Any]]" = {
     "kvik_logits": [c_void_p, _TOKENS, c_size_t, POINTER(c_float), c_size_t],
     "kvik_all_logits": [c_void_p, _TOKENS, c_size_t, POINTER(c_float), c_size_t],
     "kvik_score": [c_void_p, _TOKENS, c_size_t, POINTER(c_float), c_size_t],
+    "kvik_score_after": [c_void_p, _TOKENS, c_size_t, c_size_t, POINTER(c_float), _TOKENS],
     "kvik_embed": [c_void_p, _TOKENS, c_size_t, c_int, POINTER(c_float), c_size_t],
     "kvik_request_start": [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t, POINTER(c_void_p)],
     "kvik_request_next": [c_void_p, c_int, POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)],
@@ -130,29 +131,36 @@ def set_log(least: int, receive: Optional[Callable[[int, str], None]]) -> None:
     _log_callback = callback
 
 
-class Handle:
-    """A pointer of the library, released once: by close() or with the object. The library's threads do not exist in a forked process, which
-    therefore leaves the pointer alone."""
+class _Owned:
+    """A pointer, which is released with the last reference to this object. A call that is running on another thread has one."""
 
-    def __init__(self, pointer: Optional[int], release: str, what: str) -> None:
-        self._pointer, self._release, self._what, self._process = pointer, getattr(_library, release), what, os.getpid()
-
-    @property
-    def pointer(self) -> int:
-        if self._pointer is None:
-            raise error_of(1, f"the {self._what} is closed")
-        if self._process != os.getpid():
-            raise error_of(7, f"the {self._what} belongs to the process {self._process}, from which this one was forked")
-        return self._pointer
-
-    def close(self) -> None:
-        pointer, self._pointer = self._pointer, None
-        if pointer is not None and self._process == os.getpid():
-            self._release(pointer)
+    def __init__(self, pointer: Optional[int], release: str) -> None:
+        self._as_parameter_ = c_void_p(pointer)  # what ctypes passes on
+        self._release, self.process = getattr(_library, release), os.getpid()
 
     def __del__(self) -> None:
-        if getattr(self, "_pointer", None) is not None:
-            self.close()
+        if self.process == os.getpid():  # the library's threads do not exist in a forked process
+            self._release(self._as_parameter_)
+
+
+class Handle:
+    """An object of the library, released once: by close() or with this object, but not during a call."""
+
+    def __init__(self, pointer: Optional[int], release: str, what: str) -> None:
+        self._owned: Optional[_Owned] = _Owned(pointer, release)
+        self._what = what
+
+    @property
+    def pointer(self) -> _Owned:
+        owned = self._owned
+        if owned is None:
+            raise error_of(1, f"the {self._what} is closed")
+        if owned.process != os.getpid():
+            raise error_of(7, f"the {self._what} belongs to the process {owned.process}, from which this one was forked")
+        return owned
+
+    def close(self) -> None:
+        self._owned = None
 
 
 class Request(Handle):
@@ -215,11 +223,10 @@ class SessionHandle(Handle):
 
 class Model(Handle):
     def __init__(self, path: str, options: str, progress: Optional[Callable[[int, int], None]]) -> None:
-        super().__init__(None, "kvik_model_close", "model")
         model = c_void_p()
         callback = _Progress(lambda done, whole, _: progress(done, whole)) if progress else _Progress()
         _call("kvik_model_open", _path(path), options.encode(), callback, None, byref(model))
-        self._pointer = model.value
+        super().__init__(model.value, "kvik_model_close", "model")
 
     def info(self) -> str:
         return self._text("kvik_model_info")
@@ -262,6 +269,12 @@ class Model(Handle):
         out = (c_float * n_floats)()
         _call(name, self.pointer, _array(tokens), len(tokens), *more, out, n_floats)
         return out
+
+    def score_after(self, tokens: Sequence[int], n_context: int) -> "tuple[List[float], List[int]]":
+        n = max(len(tokens) - n_context, 0)
+        logprobs, likeliest = (c_float * n)(), (c_uint32 * n)()
+        _call("kvik_score_after", self.pointer, _array(tokens), len(tokens), _whole("n_context", n_context, 64), logprobs, likeliest)
+        return list(logprobs), list(likeliest)
 
     def request(self, method: str, path: str, body: str) -> Request:
         data, request = body.encode(), c_void_p()

@@ -160,14 +160,17 @@ struct Sequence {
     return p.temperature == 0 && keeps_argmax(p) && !masks && !next_tokens && !request.n_logprobs;
   }
   bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
-  // Returns true if logits or hidden states of all tokens are needed, not only those of the last
-  // one.
-  bool wants_all_rows() const { return request.logits == Request::Logits::kAll || wants_hidden(); }
+  // Returns the position of the first token whose logits or hidden state is needed: usually the
+  // last one.
+  uint32_t first_wanted_row() const {
+    const uint32_t last = n_tokens() - 1;
+    if (wants_hidden()) return 0;
+    return request.logits == Request::Logits::kAll ? std::min(request.first_logits, last) : last;
+  }
   // Returns the tokens whose K and V may come from the prefix cache. The last token is always
   // computed, because its logits are needed.
   std::span<const TokenId> cacheable_tokens() const {
-    const bool is_findable = uses_cache() && !wants_all_rows();
-    return std::span(tokens).first(is_findable ? n_tokens() - 1 : 0);
+    return std::span(tokens).first(uses_cache() ? first_wanted_row() : 0);
   }
 };
 

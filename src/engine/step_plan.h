@@ -46,7 +46,9 @@ struct StepPlan {
     work += chunk;
     plain_work += chunk;
     if (!sequence.is_decoding()) n_prompt_rows += n_new;
-    entries.push_back({&sequence, n_new, sequence.wants_all_rows() ? n_new : n_last});
+    const uint32_t end = sequence.n_cached + n_new;
+    entries.push_back(
+        {&sequence, n_new, end - std::clamp(sequence.first_wanted_row(), sequence.n_cached, end)});
   }
   // Adds the sequence's draft tokens as rows after its newest token. Each of them needs logits.
   void add_draft(Entry& entry) {

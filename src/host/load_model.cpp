@@ -235,7 +235,11 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
   loaded.spec = options.model;
   loaded.kv_type = options.kv_type;
   loaded.n_ctx = options.n_ctx ? options.n_ctx : n_ctx_train;
-  if (options.n_ctx > n_ctx_train) {
+  if (options.n_ctx > n_ctx_train && loaded.model->config().encoder) {
+    loaded.n_ctx = n_ctx_train;
+    log::warn("--ctx is {}, but this encoder has {} positions: texts may have {} tokens",
+              options.n_ctx, n_ctx_train, n_ctx_train);
+  } else if (options.n_ctx > n_ctx_train) {
     log::warn("a context of {} tokens exceeds the trained context of {}", options.n_ctx,
               n_ctx_train);
   }

@@ -25,6 +25,8 @@
 #include "library/library_request.h"
 #include "library/library_session.h"
 #include "library/logits_sinks.h"
+#include "library/model_options.h"
+#include "service/check_request.h"
 
 struct kvik_model {
   std::shared_ptr<kvik::LibraryModel> model;
@@ -85,7 +87,7 @@ kvik_code guarded(kvik_error* error, const Function& function) {
   try {
     const Result<void> result = function();
     if (result) return KVIK_OK;
-    return report(error, code_of(result.error().code), result.error().message);
+    return report(error, code_of(result.error().code), in_library_terms(result.error().message));
   } catch (const std::bad_alloc&) {
     return report(error, KVIK_EXHAUSTED, "out of memory");
   } catch (const std::exception& exception) {  // of a library that Kvik uses
@@ -112,13 +114,14 @@ Result<void> check_size(size_t n, size_t expected) {
               fmt::format("there is room for {} floats, expected {}", n, expected));
 }
 
-// Runs a request for logits of these tokens.
-Result<void> compute(const LibraryModel& model, std::span<const TokenId> tokens,
-                     Request::Logits wanted, const std::shared_ptr<EventSink>& sink) {
+// Runs a request for the logits after each token from the one at `first` on.
+Result<void> compute(const LibraryModel& model, std::span<const TokenId> tokens, uint32_t first,
+                     const std::shared_ptr<EventSink>& sink) {
   Request request;
   request.prompt.assign(tokens.begin(), tokens.end());
   request.max_tokens = 0;
-  request.logits = wanted;
+  request.logits = Request::Logits::kAll;
+  request.first_logits = first;
   TRY(model.compute(std::move(request), sink));
   return {};
 }
@@ -127,7 +130,7 @@ Result<void> compute(const LibraryModel& model, std::span<const TokenId> tokens,
 log::Receiver receiver_of(kvik_log_callback callback, void* user) {
   if (!callback) return {};
   return [callback, user](log::Level level, std::string_view message) {
-    callback(static_cast<int>(level), std::string(message).c_str(), user);
+    callback(static_cast<int>(level), in_library_terms(message).c_str(), user);
   };
 }
 
@@ -239,7 +242,7 @@ kvik_code kvik_logits(kvik_model* model, const kvik_token* tokens, size_t n_toke
   return guarded(error, [&]() -> Result<void> {
     TRY(model->model->check_room(0, n_tokens));
     TRY(check_size(n_floats, kvik_model_vocabulary(model)));
-    return compute(*model->model, std::span(tokens, n_tokens), Request::Logits::kLast,
+    return compute(*model->model, std::span(tokens, n_tokens), UINT32_MAX,
                    std::make_shared<LastLogits>(std::span(logits, n_floats)));
   });
 }
@@ -252,7 +255,7 @@ kvik_code kvik_all_logits(kvik_model* model, const kvik_token* tokens, size_t n_
   return guarded(error, [&]() -> Result<void> {
     TRY(model->model->check_room(0, n_tokens));
     TRY(check_size(n_floats, n_tokens * kvik_model_vocabulary(model)));
-    return compute(*model->model, std::span(tokens, n_tokens), Request::Logits::kAll,
+    return compute(*model->model, std::span(tokens, n_tokens), 0,
                    std::make_shared<AllLogits>(std::span(logits, n_floats)));
   });
 }
@@ -266,8 +269,34 @@ kvik_code kvik_score(kvik_model* model, const kvik_token* tokens, size_t n_token
     TRY(model->model->check_room(0, n_tokens));
     TRY(check_size(n_floats, n_tokens));
     const std::span ids(tokens, n_tokens);
-    return compute(*model->model, ids, Request::Logits::kAll,
-                   std::make_shared<TokenScores>(ids, std::span(logprobs, n_floats)));
+    const std::span<float> scores(logprobs, n_floats);
+    if (!scores.empty()) scores[0] = 0;
+    return compute(*model->model, ids, 0,
+                   std::make_shared<TokenScores>(
+                       ids, 1, TokenScores::Rows{scores.subspan(std::min<size_t>(n_floats, 1))}));
+  });
+}
+
+kvik_code kvik_score_after(kvik_model* model, const kvik_token* tokens, size_t n_tokens,
+                           size_t n_context, float* logprobs, kvik_token* likeliest,
+                           kvik_error* error) {
+  if (!model) return missing(error, "model");
+  if (!tokens) return missing(error, "tokens");
+  if (!logprobs) return missing(error, "logprobs");
+  return guarded(error, [&]() -> Result<void> {
+    if (n_context == 0 || n_context >= n_tokens) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("n_context is {}, expected at least 1 and less than the {} tokens",
+                              n_context, n_tokens));
+    }
+    TRY(model->model->check_room(0, n_tokens - 1));  // the last token is only looked up
+    const std::span ids(tokens, n_tokens);
+    TRY(check_tokens(ids.last(1), model->model->card().n_vocab));
+    const size_t n_scores = n_tokens - n_context;
+    const TokenScores::Rows rows{std::span(logprobs, n_scores),
+                                 std::span(likeliest, likeliest ? n_scores : 0)};
+    return compute(*model->model, ids.first(n_tokens - 1), static_cast<uint32_t>(n_context - 1),
+                   std::make_shared<TokenScores>(ids, n_context, rows));
   });
 }
 

@@ -12,6 +12,7 @@
 #include "base/file/new_file.h"
 #include "base/file/private_files.h"
 #include "base/mutex.h"
+#include "base/process/memory_reserve.h"
 #include "engine/cache_identity.h"
 #include "host/build_info.h"
 #include "host/load_draft.h"
@@ -24,6 +25,10 @@ namespace kvik {
 namespace {
 
 namespace json = boost::json;
+
+std::unexpected<Error> no_memory_now() {
+  return fail(ErrorCode::kExhausted, "there is no memory for this request now");
+}
 
 ServerOptions local_options() {
   // Results wait until the program takes them; the ledger bounds them.
@@ -62,7 +67,7 @@ class WaitingSink final : public EventSink {
       case FinishReason::kLength:
         return usage_;
       case FinishReason::kExhausted:
-        return fail(ErrorCode::kExhausted, "there is no memory for this request now");
+        return no_memory_now();
       case FinishReason::kCancelled:
         return fail(ErrorCode::kUnavailable, "the request was canceled");
       case FinishReason::kFailed:
@@ -108,6 +113,10 @@ class WaitingEmbeddingSink final : public EmbeddingSink {
   std::optional<std::vector<float>> embedding_ GUARDED_BY(mutex_);
 };
 
+json::value token_json(std::optional<TokenId> id) {
+  return id ? json::value(*id) : json::value(nullptr);
+}
+
 json::object pages_json(const PageCounts& pages) {
   return {{"free", pages.free},
           {"leased", pages.leased},
@@ -149,6 +158,10 @@ Result<std::shared_ptr<LibraryModel>> LibraryModel::open(const std::string& path
   TRY_ASSIGN(LibraryOptions options, read_library_options(json));
   options.model.model = path;
   options.model.on_progress = std::move(progress);
+  MemoryReserve::keep(MemoryReserve::kUsualBytes);
+  if (!MemoryReserve::is_kept()) {
+    return fail(ErrorCode::kExhausted, "there is no memory to load a model");
+  }
   std::shared_ptr<LibraryModel> model(new LibraryModel);
   if (options.disk) {
     TRY_ASSIGN(model->disk_, DiskTier::open(*options.disk));
@@ -173,6 +186,11 @@ Result<std::shared_ptr<LibraryModel>> LibraryModel::open(const std::string& path
   return model;
 }
 
+Result<void> LibraryModel::check_memory() {
+  if (!MemoryReserve::restore()) return no_memory_now();
+  return {};
+}
+
 Result<void> LibraryModel::check_room(size_t n_tokens, size_t n_more) const {
   const size_t n_ctx = card().n_ctx_max;
   if (n_tokens <= n_ctx && n_more <= n_ctx - n_tokens) return {};
@@ -183,6 +201,7 @@ Result<void> LibraryModel::check_room(size_t n_tokens, size_t n_more) const {
 }
 
 Result<Usage> LibraryModel::compute(Request request, const std::shared_ptr<EventSink>& sink) const {
+  TRY(check_memory());
   if (!request.adapter) request.adapter = adapter_;
   const auto waiting = std::make_shared<WaitingSink>(sink);
   TRY(instance_->engine().submit(std::move(request), waiting));
@@ -190,6 +209,7 @@ Result<Usage> LibraryModel::compute(Request request, const std::shared_ptr<Event
 }
 
 Result<std::vector<float>> LibraryModel::embed(EmbeddingRequest request) const {
+  TRY(check_memory());
   const auto sink = std::make_shared<WaitingEmbeddingSink>();
   TRY_ASSIGN(const auto running, service().embed(std::move(request), sink));
   auto embedding = sink->wait();
@@ -255,6 +275,8 @@ std::string LibraryModel::info() const {
                                       {"n_ctx_train", card.n_ctx_train},
                                       {"n_vocab", card.n_vocab},
                                       {"model_dim", card.model_dim},
+                                      {"bos_token", token_json(instance_->tokenizer().bos())},
+                                      {"eos_token", token_json(instance_->tokenizer().eos())},
                                       {"kv_type", card.kv_type},
                                       {"kv_tokens", card.kv_tokens},
                                       {"page_tokens", card.page_tokens},

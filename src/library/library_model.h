@@ -63,15 +63,19 @@ class LibraryModel {
   const ModelCard& card() const { return service().card(); }
   const LocalServer& server() const { return *server_; }
 
+  // Returns kExhausted if the memory reserve of the engine was used up and cannot be restored: a
+  // step that runs out of memory could then not be ended.
+  static Result<void> check_memory();
   // Returns kContextLength if n_more tokens after n_tokens do not fit the context.
   Result<void> check_room(size_t n_tokens, size_t n_more) const;
 
   // Runs a request of the engine, with the model's default adapter, and returns when it has
-  // finished. Errors: those of EngineThread::submit(); kIo if the logits are not finite.
+  // finished. Errors: those of check_memory() and EngineThread::submit(); kIo if the logits are not
+  // finite.
   Result<Usage> compute(Request request, const std::shared_ptr<EventSink>& sink = nullptr) const;
 
   // Computes the embedding of the tokens, and returns it when it is done. Errors: those of
-  // ServiceApi::embed().
+  // check_memory() and ServiceApi::embed().
   Result<std::vector<float>> embed(EmbeddingRequest request) const;
 
   // Writes the pages of a computed prefix to a file, as `kvik cache export` does. Errors:

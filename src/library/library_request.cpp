@@ -59,6 +59,7 @@ std::optional<Error> error_of(std::string_view data) {
 
 Result<std::unique_ptr<LibraryRequest>> LibraryRequest::start(std::shared_ptr<LibraryModel> model,
                                                               HttpRequest request) {
+  TRY(LibraryModel::check_memory());
   request.id = random_id("req-");
   request.headers = {{"host", "localhost"}};
   request.has_body = !request.body.empty();

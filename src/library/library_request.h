@@ -16,7 +16,8 @@ namespace kvik {
 // A request of the HTTP API that is handled in this process. One thread, except where noted.
 class LibraryRequest {
  public:
-  // Prepares and submits the request on this thread. Errors: those of the route.
+  // Prepares and submits the request on this thread. Errors: those of the route and of
+  // LibraryModel::check_memory().
   static Result<std::unique_ptr<LibraryRequest>> start(std::shared_ptr<LibraryModel> model,
                                                        HttpRequest request);
   ~LibraryRequest();

@@ -15,8 +15,8 @@
 #include "base/file/private_files.h"
 #include "base/json/json_object.h"
 #include "library/logits_sinks.h"
+#include "library/model_options.h"
 #include "server/dialects/json_fields.h"
-#include "server/dialects/request_body.h"
 #include "service/check_request.h"
 #include "service/request_bounds.h"
 
@@ -123,11 +123,7 @@ Result<void> LibrarySession::prefill(std::span<float> logits) const {
 
 Result<std::string> LibrarySession::body_of(std::string_view options) const {
   if (tokens_->empty()) return fail(ErrorCode::kInvalidArgument, "the session has no tokens");
-  ByteShare share;
-  JsonBudget budget{.n_ctx = model_->card().n_ctx_max, .share = share};
-  RequestBody body = parse_body(budget, options.empty() ? "{}" : options);
-  if (budget.fault) return std::unexpected<Error>(*budget.fault);
-  TRY_ASSIGN(json::object fields, std::move(body.object));
+  TRY_ASSIGN(json::object fields, parse_options(options));
   for (const std::string_view name : kForbidden) {
     if (fields.contains(name)) return unsupported(name);
   }

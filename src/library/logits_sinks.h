@@ -44,21 +44,30 @@ class AllLogits final : public LogitsSink {
   const std::span<float> rows_;
 };
 
-// Writes the log probability of each token after those before it; that of the first is 0.
+// Writes the log probability of each token after the first n_context, and the most likely token in
+// its place if `likeliest` is not empty: [n_tokens - n_context].
 class TokenScores final : public LogitsSink {
  public:
-  TokenScores(std::span<const TokenId> tokens, std::span<float> scores)
-      : tokens_(tokens), scores_(scores) {
-    std::ranges::fill(scores_, 0.0f);
-  }
+  struct Rows {
+    std::span<float> logprobs;
+    std::span<TokenId> likeliest = {};
+  };
+  TokenScores(std::span<const TokenId> tokens, size_t n_context, const Rows& rows)
+      : tokens_(tokens), n_context_(n_context), rows_(rows) {}
+
   void on_logits(uint32_t position, std::span<const float> logits) override {
     const size_t next = size_t{position} + 1;
-    if (next < scores_.size()) scores_[next] = LogSoftmax(logits).of(tokens_[next]);
+    if (next < n_context_ || next >= tokens_.size()) return;
+    rows_.logprobs[next - n_context_] = LogSoftmax(logits).of(tokens_[next]);
+    if (rows_.likeliest.empty()) return;
+    rows_.likeliest[next - n_context_] =
+        static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
   }
 
  private:
   const std::span<const TokenId> tokens_;
-  const std::span<float> scores_;
+  const size_t n_context_;
+  const Rows rows_;
 };
 
 }  // namespace kvik

@@ -2,17 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <boost/json/object.hpp>
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/text/nearest_name.h"
 #include "server/dialects/json_fields.h"
-#include "server/dialects/request_body.h"
+#include "service/tools/tool_format.h"
 #include "template/chat_template.h"
 
 namespace kvik {
+
+namespace json = boost::json;
+
 namespace {
 
 using Read = Result<void> (*)(const JsonFields& fields, LibraryOptions& options);
@@ -75,6 +80,9 @@ Result<void> read_adapters(const JsonFields& fields, LibraryOptions& options) {
   if (!adapters) return {};
   for (const auto& [name, path] : adapters->all()) {
     TRY_ASSIGN(const auto text, adapters->text(name));
+    if (name.contains('=')) {  // what would follow it counts as the path
+      return wrong("the name of an adapter", name, "no '='");
+    }
     if (text) {
       options.serving.adapters.named.push_back(fmt::format("{}={}", std::string_view(name), *text));
     }
@@ -103,56 +111,71 @@ Result<void> read_disk(const JsonFields& fields, LibraryOptions& options) {
   return {};
 }
 
+Result<void> read_tool_format(const JsonFields& fields, LibraryOptions& options) {
+  TRY_ASSIGN(const auto name, fields.text("tool_format"));
+  if (!name) return {};
+  if (*name != "none" && !find_tool_format(*name)) {
+    std::string names = "none";
+    for (const ToolFormat& format : tool_formats()) names += fmt::format(", {}", format.name);
+    return wrong("tool_format", *name, names);
+  }
+  options.serving.chat.tool_format = *name;
+  return {};
+}
+
 struct Option {
-  const char* name;
+  std::string_view name;
+  std::string_view flag;  // of the program
   Read read;
 };
 
 // Each member has an entry; "disk_bytes" is read with "disk".
 constexpr Option kOptions[] = {
-    {"name", [](const auto& f, auto& o) { return read_to(f, "name", o.model.name); }},
-    {"ctx", read_context},
-    {"threads", [](const auto& f, auto& o) { return read_to(f, "threads", o.model.n_threads); }},
-    {"kv_type", read_kv_type},
-    {"kv_bytes",
+    {"name", "--served-model-name",
+     [](const auto& f, auto& o) { return read_to(f, "name", o.model.name); }},
+    {"ctx", "--ctx", read_context},
+    {"threads", "--threads",
+     [](const auto& f, auto& o) { return read_to(f, "threads", o.model.n_threads); }},
+    {"kv_type", "--kv-type", read_kv_type},
+    {"kv_bytes", "--kv-memory",
      [](const auto& f, auto& o) -> Result<void> {
        TRY_ASSIGN(o.kv_bytes, f.template count<uint64_t>("kv_bytes"));
        return {};
      }},
-    {"huge_pages", read_huge_pages},
-    {"isa", [](const auto& f, auto& o) { return read_to(f, "isa", o.model.isa); }},
-    {"device", read_device},
-    {"overcommit",
+    {"huge_pages", "--huge-pages", read_huge_pages},
+    {"isa", "--isa", [](const auto& f, auto& o) { return read_to(f, "isa", o.model.isa); }},
+    {"device", "--device", read_device},
+    {"overcommit", "--overcommit",
      [](const auto& f, auto& o) { return read_to(f, "overcommit", o.model.overcommits); }},
-    {"adapter", [](const auto& f, auto& o) { return read_to(f, "adapter", o.model.adapter); }},
-    {"adapters", read_adapters},
-    {"adapter_folder",
+    {"adapter", "--adapter",
+     [](const auto& f, auto& o) { return read_to(f, "adapter", o.model.adapter); }},
+    {"adapters", "--adapter", read_adapters},
+    {"adapter_folder", "--adapter-folder",
      [](const auto& f, auto& o) {
        return read_to(f, "adapter_folder", o.serving.adapters.folder);
      }},
-    {"adapter_bytes",
+    {"adapter_bytes", "--adapter-memory",
      [](const auto& f, auto& o) {
        return read_to(f, "adapter_bytes", o.serving.adapters.budget_bytes);
      }},
-    {"draft", [](const auto& f, auto& o) { return read_to(f, "draft", o.draft); }},
-    {"speculate",
+    {"draft", "--draft", [](const auto& f, auto& o) { return read_to(f, "draft", o.draft); }},
+    {"speculate", "--speculate",
      [](const auto& f, auto& o) -> Result<void> {
        TRY_ASSIGN(const auto is_on, f.flag("speculate"));
        if (is_on && !*is_on) o.engine.speculation.mode = SpeculationOptions::Mode::kOff;
        return {};
      }},
-    {"chat_template", read_chat_template},
-    {"tool_format",
-     [](const auto& f, auto& o) { return read_to(f, "tool_format", o.serving.chat.tool_format); }},
-    {"disk", read_disk},
-    {"disk_bytes", [](const auto&, auto&) { return Result<void>(); }},
-    {"max_running",
+    {"chat_template", "--chat-template", read_chat_template},
+    {"tool_format", "--tool-format", read_tool_format},
+    {"disk", "--disk", read_disk},
+    {"disk_bytes", "--disk-size", [](const auto&, auto&) { return Result<void>(); }},
+    {"max_running", "--max-running",
      [](const auto& f, auto& o) { return read_to(f, "max_running", o.engine.max_running); }},
-    {"max_queue",
+    {"max_queue", "--max-queue",
      [](const auto& f, auto& o) { return read_to(f, "max_queue", o.engine.max_queue); }},
 };
 
-Result<void> check_names(const boost::json::object& object) {
+Result<void> check_names(const json::object& object) {
   std::vector<std::string> known;
   for (const Option& option : kOptions) known.emplace_back(option.name);
   for (const auto& member : object) {
@@ -166,19 +189,45 @@ Result<void> check_names(const boost::json::object& object) {
 
 }  // namespace
 
-Result<LibraryOptions> read_library_options(std::string_view json) {
-  constexpr uint64_t kTokens = 64 << 10;  // for the bounds on the size of the text
+Result<json::object> parse_options(std::string_view text) {
+  if (text.empty()) return json::object();
+  boost::system::error_code failed;
+  json::value value = json::parse(text, failed);
+  if (failed) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the options are not valid JSON: {}", failed.message()));
+  }
+  if (!value.is_object()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the options are {}, expected a JSON object", kind_name(value)));
+  }
+  return std::move(value.get_object());
+}
+
+Result<LibraryOptions> read_library_options(std::string_view text) {
   LibraryOptions options;
   options.model.shows_progress = false;
-  if (json.empty()) return options;
-  ByteShare share;
-  JsonBudget budget{.n_ctx = kTokens, .share = share};
-  const RequestBody body = parse_body(budget, json);
-  if (budget.fault) return std::unexpected<Error>(*budget.fault);
-  TRY_ASSIGN(const JsonFields fields, body.fields());
-  TRY(check_names(fields.all()));
+  TRY_ASSIGN(const json::object object, parse_options(text));
+  TRY(check_names(object));
+  const JsonFields fields(object);
   for (const Option& option : kOptions) TRY(option.read(fields, options));
   return options;
+}
+
+std::string in_library_terms(std::string_view message) {
+  const auto is_of_flag = [](char c) { return c == '-' || (c >= 'a' && c <= 'z'); };
+  std::string text;
+  while (!message.empty()) {
+    const size_t at = std::min(message.find("--"), message.size());
+    text += message.substr(0, at);
+    message.remove_prefix(at);
+    const auto end = std::ranges::find_if_not(message, is_of_flag);
+    const std::string_view flag(message.begin(), end);
+    const auto option = std::ranges::find(kOptions, flag, &Option::flag);
+    text += option == std::end(kOptions) ? flag : option->name;
+    message.remove_prefix(flag.size());
+  }
+  return text;
 }
 
 }  // namespace kvik

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,8 +24,16 @@ struct LibraryOptions {
   std::optional<DiskTierOptions> disk;
 };
 
-// Reads the options of kvik_model_open(): a JSON object; empty: none. Errors: kInvalidArgument,
-// which name the member and what was expected, also for a member that does not exist.
+// Parses options of a function of the library: a JSON object; empty: none. Errors:
+// kInvalidArgument.
+Result<boost::json::object> parse_options(std::string_view json);
+
+// Reads the options of kvik_model_open(). Errors: those of parse_options(); kInvalidArgument, which
+// name the member and what was expected, also for a member that does not exist.
 Result<LibraryOptions> read_library_options(std::string_view json);
+
+// Returns a message of the layers below, which name the program's flags, with the names of the
+// library's options in their place.
+std::string in_library_terms(std::string_view message);
 
 }  // namespace kvik

@@ -42,7 +42,6 @@ namespace {
 // others; more are closed at once.
 constexpr uint32_t kMaxRejected = 64;
 
-constexpr size_t kReserveBytes = size_t{8} << 20;
 // Pause before a coroutine that ended for lack of memory is started again.
 constexpr std::chrono::milliseconds kRestartPause{20};
 // Freed memory for which trimming the heap pays off.
@@ -369,7 +368,7 @@ Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerO
 Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerOptions& options,
                                               const ListenSocket& socket) {
   if (!options.loading) {
-    MemoryReserve::keep(kReserveBytes);
+    MemoryReserve::keep(MemoryReserve::kUsualBytes);
     heap::keep_little();
   }
   try {

@@ -53,8 +53,12 @@ COVERED = [
     ("docs/guides/install.md", "cmake --install", "tests/e2e/package_test.py"),
     ("docs/guides/library.md", "cmake --install", "tests/e2e/library_test.py"),
     ("docs/guides/library.md", "kvik_request_start", "docs/examples/stream.c"),
+    ("docs/guides/python.md", "ChatOpenAI(", "tests/frameworks/in_process_example.py"),
+    ("docs/guides/python.md", "make_tasks.py", "tests/e2e/python_adapters_test.py"),
+    ("docs/guides/python.md", "kvik.lm_eval", "tests/e2e/python_adapters_test.py"),
     ("docs/guides/python.md", "", "tests/e2e/python_test.py"),
     ("docs/design/add_a_model_family.md", "family_skeleton.py", "tests/e2e/family_skeleton_test.py"),
+    ("docs/guides/python_tutorial.md", "", "tests/e2e/python_adapters_test.py"),
 ]
 # Blocks that no test runs: document, words in the block, reason.
 NOT_RUN = [

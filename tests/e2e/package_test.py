@@ -3,6 +3,7 @@
 tests/e2e/installation_test.py installs the packages in folders of other distributions.
 """
 import functools
+import glob
 import gzip
 import hashlib
 import http.server
@@ -15,8 +16,10 @@ import sys
 import tempfile
 import threading
 import unittest
+import zipfile
 
 import kvik
+import packages
 from server import Server
 
 BUILD = os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build"))
@@ -297,6 +300,29 @@ class Registries(Package):
         self.assertTrue(contents(wheel) == first, "the same program makes the same wheel")
         output("/usr/bin/python3", "-m", "pip", "--python", os.path.join(folder, "venv"), "uninstall", "-y", "kvik")
         self.assertFalse(os.path.exists(program))
+
+    def test_tools_for_wheels_find_no_fault(self):
+        tools = os.path.dirname(packages.python("twine", "auditwheel"))
+        folder = self.folder()
+        make("wheel.py", folder)
+        wheel = os.path.join(folder, f"kvik-{VERSION}-py3-none-manylinux_2_31_x86_64.whl")
+        self.assertIn("PASSED", output(f"{tools}/twine", "check", "--strict", wheel))
+        shown = " ".join(output(f"{tools}/python", "-m", "auditwheel", "show", wheel).split())
+        lowest = re.search(r'platform tag: "manylinux_2_(\d+)_x86_64"', shown)
+        self.assertLessEqual(int(lowest[1]), GLIBC[1], shown)
+
+    def test_every_python_here_imports_the_wheel(self):
+        folder = self.folder()
+        make("wheel.py", folder)
+        with zipfile.ZipFile(os.path.join(folder, f"kvik-{VERSION}-py3-none-manylinux_2_31_x86_64.whl")) as wheel:
+            wheel.extractall(folder)
+        code = "import sys, kvik; llm = kvik.LLM('demo', ctx=512); print(sys.version_info[1], llm.generate('ROMEO:', max_tokens=10, temperature=0))"
+        pythons = {path for minor in range(8, 16) for path in (shutil.which(f"python3.{minor}"), *glob.glob(os.path.expanduser(
+            f"~/.pyenv/versions/3.{minor}.*/bin/python3"))) if path and "shims" not in path}
+        self.assertGreaterEqual(len(pythons), 1)
+        found = [output(python, "-c", code, cwd=folder).split(" ", 1) for python in sorted(pythons)]
+        self.assertEqual({answer for _, answer in found}, {output(kvik.BINARY, *RUN).removeprefix("ROMEO:")})
+        print(f"Python 3.{', 3.'.join(sorted({minor for minor, _ in found}, key=int))}", end=" ", file=sys.stderr)
 
     @unittest.skipUnless(kvik.LONG, "--long: installs pipx and uv")
     def test_pipx_and_uvx_run_the_wheel(self):

@@ -83,7 +83,7 @@ class Models(unittest.TestCase):
                 LLM.generate("a", **FIXED)
                 os._exit(1)
             except kvik.UnavailableError:
-                LLM._model.close()
+                LLM.close()
                 os._exit(0)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertTrue(LLM.generate("a", **FIXED).text)
@@ -97,6 +97,22 @@ class Models(unittest.TestCase):
         self.assertTrue(first + "".join(stream))  # a request keeps its model
         with self.assertRaisesRegex(ValueError, "the model is closed"):
             llm.tokenize("a")
+        for prompt in "a", [1]:
+            with self.assertRaisesRegex(kvik.InvalidArgumentError, "the model is closed"):
+                llm.embed(prompt)
+
+    def test_a_call_outlives_the_handle_that_another_thread_closes(self):
+        llm = kvik.LLM("demo", threads=1, kv_bytes=64 << 20)
+        tokens = [5] * 1000
+        expected = llm.score(tokens)
+        scores = []
+        thread = threading.Thread(target=lambda: scores.append(llm.score(tokens)))
+        thread.start()
+        while not llm.statistics["running"] and thread.is_alive():
+            time.sleep(0.001)
+        llm.close()
+        thread.join()
+        self.assertEqual(scores, [expected])
 
     def test_progress_and_log_reach_functions(self):
         seen, lines = [], []
@@ -178,6 +194,12 @@ class Completions(unittest.TestCase):
         alone = {prompt: LLM.generate(prompt, **FIXED).text for prompt in prompts[:4]}
         self.assertEqual([answer.text for answer in answers], [alone[prompt] for prompt in prompts])
         self.assertEqual(LLM.generate([]), [])
+
+    def test_a_batch_waits_for_places_in_a_short_queue(self):
+        prompts = [f"{name}:" for name in ("ROMEO", "JULIET", "NURSE", "TYBALT")] * 5
+        with kvik.LLM("demo", threads=1, kv_bytes=64 << 20, max_queue=2, max_running=3) as llm:
+            self.assertEqual([answer.text for answer in llm.generate(prompts, **FIXED)],
+                             [answer.text for answer in LLM.generate(prompts, **FIXED)])
 
     def test_threads_share_a_model(self):
         alone = LLM.generate("ROMEO:", **FIXED).text
@@ -314,7 +336,7 @@ class Sessions(unittest.TestCase):
 
 class Package(unittest.TestCase):
     def test_the_examples_of_the_docstrings_work(self):
-        code = ("import doctest, sys, kvik\n"
+        code = ("import doctest, sys, kvik, kvik.llama_cpp, kvik.vllm\n"
                 "results = [doctest.testmod(m) for n, m in sorted(sys.modules.items()) if n.split('.')[0] == 'kvik']\n"
                 "print(sum(r.failed for r in results), sum(r.attempted for r in results))\n")
         done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True)
@@ -327,7 +349,7 @@ class Package(unittest.TestCase):
         self.addCleanup(shutil.rmtree, folder)
         shutil.copy(helpers.DEMO, os.path.join(folder, "model.gguf"))
         with open(os.path.join(helpers.ROOT, "docs/guides/python.md"), encoding="utf-8") as file:
-            blocks = [block.text for block in document_blocks.blocks_of("python.md", file.read())]
+            blocks = [block.text for block in document_blocks.blocks_of("python.md", file.read()) if block.language == "python"]
         self.assertGreater(len(blocks), 5)
         done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], env={**os.environ, "PYTHONPATH": PACKAGE}, cwd=folder, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))

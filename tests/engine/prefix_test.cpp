@@ -200,6 +200,22 @@ TEST(Prefix, a_request_for_all_logits_computes_all_tokens_and_says_so) {
   EXPECT_EQ(sink->logits().size(), 65u);
 }
 
+TEST(Prefix, a_request_for_later_logits_finds_the_tokens_before_them) {
+  Request request = greedy_request(some_tokens(100), 2);
+  request.logits = Request::Logits::kAll;
+  const auto all = EngineRig().run(request)->logits();
+  EngineRig rig;
+  rig.run(greedy_request(some_tokens(100), 2));
+  for (const uint32_t first : {99u, 96u, 70u, 33u, 1u}) {
+    request.first_logits = first;
+    request.max_chunk = first == 70 ? 7 : 512;
+    const auto sink = rig.run(request);
+    EXPECT_EQ(sink->logits(), decltype(all)(all.begin() + first, all.end())) << first;
+    EXPECT_LE(sink->usage().cached_tokens, first);
+    EXPECT_GE(sink->usage().cached_tokens, first / kPageTokens * kPageTokens) << first;
+  }
+}
+
 TEST(Prefix, a_cancelled_prompt_leaves_what_it_computed) {
   EngineRig rig({.max_step_tokens = 10});
   rig.submit(greedy_request(some_tokens(60), 5));

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -43,8 +44,23 @@ TEST(LibraryModel, options_that_do_not_exist_are_errors_with_a_hint) {
   EXPECT_THAT(message_of(R"({"ctx": 0})"), HasSubstr("ctx is '0'"));
   EXPECT_THAT(message_of(R"({"device": "tpu"})"), HasSubstr("tpu"));
   EXPECT_THAT(message_of(R"({"chat_template": "{% if %}"})"), HasSubstr("chat_template: "));
-  EXPECT_THAT(message_of(R"([1])"), Not(testing::IsEmpty()));
-  EXPECT_THAT(message_of(R"({)"), Not(testing::IsEmpty()));
+  EXPECT_THAT(message_of(R"({"tool_format": "hermez"})"),
+              HasSubstr("tool_format is 'hermez', expected none, "));
+  EXPECT_THAT(message_of(R"({"adapters": {"a=b": "c.gguf"}})"),
+              HasSubstr("'a=b', expected no '='"));
+  EXPECT_EQ(message_of("[1]"), "the options are an array, expected a JSON object");
+  EXPECT_THAT(message_of("{"), HasSubstr("the options are not valid JSON"));
+}
+
+// The layers below name the program's flags.
+TEST(LibraryModel, messages_name_options_of_the_library) {
+  kvik_model* model = nullptr;
+  kvik_error error{};
+  EXPECT_EQ(kvik_model_open("demo", R"({"kv_bytes": 1152921504606846976})", nullptr, nullptr,
+                            &model, &error),
+            KVIK_EXHAUSTED);
+  EXPECT_THAT(error.message, HasSubstr("give less kv_bytes or a smaller model, or overcommit"));
+  EXPECT_THAT(error.message, Not(HasSubstr("--")));
 }
 
 TEST(LibraryModel, null_pointers_are_errors_that_name_them) {
@@ -153,6 +169,67 @@ TEST(LibraryModel, scores_are_log_probabilities_by_the_logits) {
     for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
     EXPECT_NEAR(scores[i], logits[tokens[i]] - std::log(sum), 1e-4) << i;
   }
+}
+
+TEST(LibraryModel, scores_after_a_context_are_the_same_bits_and_use_the_cache) {
+  const Model model = open_demo();
+  Tokens tokens;
+  for (kvik_token i = 0; i < 200; ++i) tokens.push_back(5 + 7 * i % 1000);
+  std::vector<float> all(tokens.size());
+  ASSERT_EQ(kvik_score(model.get(), tokens.data(), tokens.size(), all.data(), all.size(), nullptr),
+            KVIK_OK);
+  for (const size_t n_context : {1, 7, 150, 199}) {
+    std::vector<float> scores(tokens.size() - n_context);
+    Tokens likeliest(scores.size());
+    ASSERT_EQ(kvik_score_after(model.get(), tokens.data(), tokens.size(), n_context, scores.data(),
+                               likeliest.data(), nullptr),
+              KVIK_OK);
+    EXPECT_EQ(std::memcmp(scores.data(), &all[n_context], scores.size() * sizeof(float)), 0)
+        << n_context;
+    for (size_t i = 0; i < likeliest.size(); i += 30) {
+      const std::vector<float> row =
+          logits_of(Tokens(tokens.begin(), tokens.begin() + n_context + i), model.get());
+      EXPECT_EQ(likeliest[i], std::ranges::max_element(row) - row.begin()) << i;
+    }
+  }
+  const std::string before = statistics_of(model.get());
+  float score = 0;
+  ASSERT_EQ(
+      kvik_score_after(model.get(), tokens.data(), tokens.size(), 199, &score, nullptr, nullptr),
+      KVIK_OK);
+  static_cast<void>(logits_of({1}, model.get()));  // the step before is counted then
+  const auto grown = [&](const char* name) {
+    return number_in(statistics_of(model.get()), name) - number_in(before, name);
+  };
+  EXPECT_GE(grown("cached_prompt_tokens"), 150);
+}
+
+TEST(LibraryModel, scores_after_no_context_or_all_tokens_are_an_error) {
+  const Tokens tokens = {1, 2, 3};
+  float score = 0;
+  kvik_error error{};
+  for (const size_t n_context : {0, 3, 4}) {
+    EXPECT_EQ(
+        kvik_score_after(demo(), tokens.data(), tokens.size(), n_context, &score, nullptr, &error),
+        KVIK_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("n_context is " + std::to_string(n_context)));
+  }
+  const Tokens unknown = {1, 1U << 30};
+  EXPECT_EQ(kvik_score_after(demo(), unknown.data(), 2, 1, &score, nullptr, &error),
+            KVIK_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr(std::to_string(1U << 30)));
+}
+
+// The last token is only looked up.
+TEST(LibraryModel, scores_take_one_token_more_than_the_context) {
+  const Model model = open_demo(R"({"threads": 1, "kv_bytes": 67108864, "ctx": 64})");
+  const Tokens tokens(66, 5);
+  std::vector<float> scores(2);
+  EXPECT_EQ(kvik_score_after(model.get(), tokens.data(), 65, 64, scores.data(), nullptr, nullptr),
+            KVIK_OK);
+  EXPECT_LT(scores[0], 0.0f);
+  EXPECT_EQ(kvik_score_after(model.get(), tokens.data(), 66, 64, scores.data(), nullptr, nullptr),
+            KVIK_CONTEXT_LENGTH);
 }
 
 TEST(LibraryModel, too_small_an_array_is_an_error) {

@@ -28,6 +28,10 @@ Classifier: Programming Language :: Python :: 3
 Classifier: Typing :: Typed
 Provides-Extra: numpy
 Requires-Dist: numpy; extra == "numpy"
+Provides-Extra: openai
+Requires-Dist: openai; extra == "openai"
+Provides-Extra: lm-eval
+Requires-Dist: lm-eval; extra == "lm-eval"
 Description-Content-Type: text/markdown
 
 {readme}"""

@@ -13,6 +13,7 @@ constexpr std::chrono::milliseconds kPause{2};
 
 std::atomic<size_t> wanted_bytes{0};
 std::atomic<void*> held{nullptr};
+std::atomic<std::new_handler> previous_handler{nullptr};  // of the program that uses the library
 
 // An allocation that fails in a destructor during an exception ends the process (Asio's coroutines
 // post to their executor then).
@@ -42,7 +43,14 @@ void on_shortage() {
   const bool waited = std::uncaught_exceptions() > 0
                           ? of_destructors.wait_for_others(kDestructorWait)
                           : usual.wait_for_others(patience);
-  if (!waited) throw std::bad_alloc();
+  if (waited) return;
+  if (const std::new_handler previous = previous_handler.load()) return previous();
+  throw std::bad_alloc();
+}
+
+void install_handler() {
+  const std::new_handler before = std::set_new_handler(on_shortage);
+  if (before != on_shortage) previous_handler.store(before);
 }
 
 }  // namespace
@@ -50,7 +58,7 @@ void on_shortage() {
 void MemoryReserve::keep(size_t n_bytes) {
   size_t before = wanted_bytes.load();
   while (before < n_bytes && !wanted_bytes.compare_exchange_weak(before, n_bytes)) continue;
-  std::set_new_handler(on_shortage);
+  install_handler();
   void* const larger = before < n_bytes ? std::malloc(n_bytes) : nullptr;
   if (larger) return std::free(held.exchange(larger));
   static_cast<void>(restore());
@@ -70,7 +78,7 @@ bool MemoryReserve::is_kept() { return held.load() != nullptr; }
 
 void MemoryReserve::wait_for_memory(Duration at_most) {
   patience = at_most;
-  std::set_new_handler(on_shortage);
+  install_handler();
 }
 
 }  // namespace kvik

@@ -59,6 +59,9 @@ struct Request {
   std::optional<uint32_t> second_segment = {};
   // Rows passed to EventSink::on_logits().
   enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;
+  // With kAll: position of the first token whose row is needed. K and V of those before it may come
+  // from the cache.
+  uint32_t first_logits = 0;
   uint32_t max_chunk = UINT32_MAX;  // largest number of prompt tokens computed in one step
   enum class Trace { kOff, kOn } trace = Trace::kOff;  // call EventSink::on_trace() for each token
 };

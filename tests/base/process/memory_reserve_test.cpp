@@ -85,6 +85,22 @@ TEST(MemoryReserve, a_destructor_asks_again_while_an_exception_passes) {
   EXPECT_TRUE(MemoryReserve::restore());
 }
 
+// The program that uses the library may have a handler of its own.
+TEST(MemoryReserve, an_earlier_handler_is_called_when_the_reserve_is_used_up) {
+  static int n_called = 0;
+  const std::new_handler before = std::set_new_handler([] { ++n_called; });
+  MemoryReserve::keep(size_t{1} << 20);
+  const std::new_handler on_shortage = std::get_new_handler();
+  on_shortage();
+  EXPECT_EQ(n_called, 0);
+  on_shortage();
+  EXPECT_EQ(n_called, 1);
+  std::set_new_handler(nullptr);
+  MemoryReserve::keep(size_t{1} << 20);  // forgets the handler of this test
+  std::set_new_handler(before);
+  EXPECT_TRUE(MemoryReserve::restore());
+}
+
 #endif
 
 }  // namespace
