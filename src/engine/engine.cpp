@@ -68,6 +68,18 @@ std::optional<MtpHeadDrafter> head_of(Decoder& decoder, const EngineLimits& limi
   return std::optional<MtpHeadDrafter>(std::in_place, decoder, limits.n_vocab, clock);
 }
 
+// Ignores all events.
+class NoSink final : public EventSink {
+ public:
+  Verdict on_token(const TokenEvent&) override { return Verdict::kContinue; }
+  void on_finish(FinishReason, const Usage&) override {}
+};
+
+std::shared_ptr<EventSink> no_sink() {
+  static NoSink sink;
+  return {std::shared_ptr<EventSink>(), &sink};  // without an owner, which would take memory
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
@@ -238,6 +250,17 @@ void Engine::cancel(RequestId id) {
 void Engine::cancel_all() {
   decoder_.abandon_step();  // if a step was interrupted by a lack of memory
   while (Sequence* sequence = scheduler_.any()) finish(*sequence, FinishReason::kCancelled);
+}
+
+void Engine::drop_answers() {
+  scheduler_.for_each([](Sequence& sequence) {
+    try {
+      sequence.sink->on_no_memory();
+    } catch (
+        const std::bad_alloc&) {  // of a wake: the client has ended, or waits for its own limit
+    }
+    sequence.sink = no_sink();
+  });
 }
 
 Engine::~Engine() {

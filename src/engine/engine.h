@@ -76,6 +76,9 @@ class Engine {
               QueuePlace place = {});
   void cancel(RequestId id);
   void cancel_all();
+  // Ends all answers without their events: calls EventSink::on_no_memory() of each request, which
+  // frees what was not read, and lets go of the sink. cancel_all() must follow.
+  void drop_answers();
 
   // Runs one step: plan, forward, sample, publish, commit, settle. Returns false if there was
   // nothing to do.

@@ -18,6 +18,9 @@ constexpr std::chrono::milliseconds kMemoryPause{5};
 // memory within milliseconds; a step that fails ends all requests.
 constexpr std::chrono::seconds kMemoryPatience{2};
 
+// Cancels between two steps that need no memory.
+constexpr size_t kCancelsAtOnce = 1024;
+
 // Repeats `end`, which ends sequences, until it has enough memory. The sequences that end release
 // theirs, so each attempt gets further.
 template <class End>
@@ -36,6 +39,8 @@ void retry_until_memory_is_free(const End& end) {
 EngineThread::EngineThread(std::unique_ptr<Engine> engine)
     : queue_(engine->limits().max_queue, engine->limits().n_tenants), engine_(std::move(engine)) {
   snapshot_ = engine_->snapshot();
+  cancels_.reserve(kCancelsAtOnce);
+  taken_cancels_.reserve(kCancelsAtOnce);
   engine_->set_wake([this] { wake(); });
   engine_->set_step_hooks(
       {.on_begin = [this](const RunningStep& step, uint32_t n_running,
@@ -188,9 +193,20 @@ bool EngineThread::step() {
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
     warn("cannot run a step: out of memory; all requests are canceled");
-    retry_until_memory_is_free([&] { engine_->cancel_all(); });
+    cancel_all();
     return true;
   }
+}
+
+// Cancels all requests. If there is not even memory for that, answers that were not read hold it:
+// their clients get no more than an error.
+void EngineThread::cancel_all() {
+  try {
+    return engine_->cancel_all();
+  } catch (const std::bad_alloc&) {
+    engine_->drop_answers();
+  }
+  retry_until_memory_is_free([&] { engine_->cancel_all(); });
 }
 
 void EngineThread::begin_step(const RunningStep& step, uint32_t n_running, uint32_t n_waiting) {
@@ -243,8 +259,7 @@ bool EngineThread::take_messages() {
     retry_until_memory_is_free([&] { engine_->cancel(id); });
   taken_.clear();
   taken_cancels_.clear();
-  if (stop)
-    retry_until_memory_is_free([&] { engine_->cancel_all(); });  // waiting clients get an error
+  if (stop) cancel_all();  // waiting clients get an error
   return !stop;
 }
 

@@ -71,6 +71,7 @@ class EngineThread {
   bool take_messages();
   void submit(Submission submission);
   bool step();
+  void cancel_all();
   void begin_step(const RunningStep& step, uint32_t n_running, uint32_t n_waiting);
   bool are_cancelled(std::span<const RequestId> ids);
 

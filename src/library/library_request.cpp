@@ -162,7 +162,11 @@ Result<LibraryRequest::Event> LibraryRequest::finish(HttpResponse response) {
   if (response.error) return fail(code_of(*response.error), response.error->message);
   std::string text = std::move(response.body);
   if (response.source) {
-    while (response.source->next(text)) {
+    // A source adds no more than a piece to what it is given.
+    std::string piece;
+    for (bool has_more = true; has_more; piece.clear()) {
+      has_more = response.source->next(piece);
+      text += piece;
     }
   }
   return deliver(std::move(text));

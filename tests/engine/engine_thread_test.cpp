@@ -345,5 +345,32 @@ TEST(EngineThread, no_memory_for_an_end_or_in_cancel_all_does_not_end_the_proces
   }
 }
 
+class CountingSink final : public EventSink {
+ public:
+  Verdict on_token(const TokenEvent&) override { return Verdict::kContinue; }
+  void on_finish(FinishReason, const Usage&) override { ++n_finishes; }
+  void on_no_memory() override { ++n_told; }
+  uint32_t n_finishes = 0, n_told = 0;
+};
+
+TEST(Engine, dropped_answers_are_told_once_and_release_their_sinks) {
+  EngineRig rig({.max_running = 1});
+  std::vector<std::shared_ptr<CountingSink>> sinks;
+  for (uint64_t i = 1; i <= 3; ++i) {
+    sinks.push_back(std::make_shared<CountingSink>());
+    rig.engine().submit(RequestId{i}, greedy_request(some_tokens(5), 30), sinks.back());
+  }
+  rig.engine().step();
+  rig.engine().drop_answers();
+  for (const auto& sink : sinks) EXPECT_EQ(sink.use_count(), 1);
+  rig.engine().cancel_all();
+  EXPECT_FALSE(rig.engine().step());
+  for (const auto& sink : sinks) {
+    EXPECT_EQ(sink->n_told, 1u);
+    EXPECT_EQ(sink->n_finishes, 0u);
+  }
+  EXPECT_EQ(rig.pages().leased, 0u);
+}
+
 }  // namespace
 }  // namespace kvik

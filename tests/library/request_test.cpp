@@ -31,6 +31,19 @@ kvik_error error_of(const std::string& path, const std::string& body, const char
 
 }  // namespace
 
+// Such answers are written in pieces of 256 KiB.
+TEST(LibraryRequest, answer_of_several_pieces_ends) {
+  std::string prompt;
+  for (int i = 0; i < 120; ++i) prompt += "ROMEO: " + std::to_string(i);
+  const Request request =
+      start("/v1/completions",
+            R"({"prompt": ")" + prompt + R"(", "max_tokens": 1, "prompt_logprobs": 20})");
+  const auto events = events_of(request.get());
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_GT(events[0].size(), size_t{300} << 10);
+  EXPECT_TRUE(events[0].ends_with("}"));
+}
+
 TEST(LibraryRequest, whole_answer_is_one_event) {
   const Request request =
       start(kCompletions, R"({"prompt": "ROMEO:", "max_tokens": 8, "temperature": 0})");

@@ -51,6 +51,12 @@ class Scheduler {
   // Return null if there is none.
   Sequence* find(RequestId id);
   Sequence* any();
+  // Calls function(Sequence&) for each sequence. Allocates nothing.
+  template <class Function>
+  void for_each(const Function& function) const {
+    for (const auto& sequence : running_.all()) function(*sequence);
+    for (const auto& sequence : queue_.all()) function(*sequence);
+  }
   // Removes a finished sequence. Its page leases have ended when this returns.
   void remove(Sequence& sequence);
 
