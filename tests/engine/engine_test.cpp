@@ -143,13 +143,13 @@ TEST(Engine, penalties_look_at_the_answer_so_far) {
   EXPECT_TRUE(std::ranges::adjacent_find(tokens) == tokens.end()) << "a token came twice";
 }
 
-TEST(Engine, weights_that_are_no_numbers_fail_the_request_alone) {
+TEST(Engine, logits_that_are_no_numbers_fail_the_request_alone) {
   const auto original = make_synthetic("synthetic:test-llama:f32");
   ASSERT_TRUE(original.has_value());
   MemorySource broken(**original);
   broken.take("output_norm.weight");
   broken.add_vector("output_norm.weight",
-                    std::vector<float>(64, std::numeric_limits<float>::quiet_NaN()));
+                    std::vector<float>(64, std::numeric_limits<float>::max()));
   EngineRig rig({}, load_tiny(broken));
   for (const float temperature : {0.0f, 1.0f}) {
     Request request = greedy_request(some_tokens(10), 5);

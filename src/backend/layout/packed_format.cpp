@@ -241,7 +241,7 @@ bool pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uin
   const BlockFormat& in_file = *block_format(format.type);
   const PackedLayout& packed = in_file.packed;
   const uint32_t n_blocks = traits(format.type).block_elements / kBlock32;
-  const bool has_halves = in_file.to_f32 == f16_to_f32;
+  const bool has_halves = packed.n_halves > 0;
   bool is_finite = true;
   BlockNumbers numbers{};
   for (; !row.empty(); row = row.subspan(in_file.block.bytes)) {

@@ -308,7 +308,8 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
 
 // Returns the blocks of sixteen dimensions of V that share a scale.
 inline Range blocks_of_group(const Block& block, uint32_t group) {
-  const uint32_t n_blocks = blocks_of_16(block.task.layout.value_group_dims());
+  const KvBlockLayout& layout = block.task.layout;
+  const uint32_t n_blocks = blocks_of_16(layout.group_dims(layout.value_type()));
   return {group * n_blocks, lesser((group + 1) * n_blocks, block.n_dim_blocks)};
 }
 

@@ -6,7 +6,7 @@
 // stay in the first-level cache. A unit is that of the kernel: see matmul_loops.inl.
 namespace kvik::cpu {
 
-// Of instruction sets whose attention has no tiles of a matrix unit (attention_int8_amx.h).
+// The tiles of instruction sets without a matrix unit (attention_int8_amx.h).
 struct NoMatrixTiles {
   static constexpr uint32_t kRows = 0, kLeastRows = 0, kDims = 1;
 };
