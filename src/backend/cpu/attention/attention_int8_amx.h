@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backend/cpu/attention/attention_int8_avx512.h"
+#include "backend/cpu/isa/amx_tiles.h"
 
 // The functions of attention_int8_avx512.h, and both products of attention with AMX tiles.
 namespace kvik::cpu::amx {
@@ -19,13 +20,12 @@ struct MatrixTiles {
   // Sets the shapes: 0 to 3 have the sums of a block each, 4 and 5 the levels of queries and of K,
   // 6 and 7 the levels of weights and of V.
   MatrixTiles() {
-    struct alignas(64) {
-      uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 32, 64};
-      uint8_t n_rows[16] = {kRows, kRows, kRows, kRows, kRows, 16, kRows, 8};
-    } shapes;
-    asm volatile("" : : "r"(&shapes) : "memory");  // the intrinsic says that it reads eight bytes
-    _tile_loadconfig(&shapes);
+    TileShapes shapes;
+    for (uint32_t tile = 0; tile < 5; ++tile) shapes.set(tile, kRows, 64);
+    shapes.set(5, 16, 64);
+    shapes.set(6, kRows, 32);
+    shapes.set(7, 8, 64);
+    shapes.load();
   }
   ~MatrixTiles() { _tile_release(); }
   MatrixTiles(const MatrixTiles&) = delete;

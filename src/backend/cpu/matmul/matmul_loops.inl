@@ -11,8 +11,7 @@
 //   kHasRowScales        whether rows of packed activations end with a scale
 //   kHasFewRows          whether FewRows can process more rows than kRows at once
 //
-// run<halves, rows>(tile), or run(tile, rows) if the number of rows is no parameter of the
-// compiled code, multiplies packed weights, and Wide::run multiplies widened ones.
+// run<halves, rows>(tile) multiplies packed weights, and Wide::run multiplies widened ones.
 
 // Arguments of a register tile: one panel or half of it, one tile of rows, and a part of k.
 struct Tile {
@@ -101,9 +100,7 @@ inline void store_sums(const Tile& t, const F32x16 (&sums)[R][H]) {
 
 template <class Kernel, uint32_t H, uint32_t R>
 inline void run_rows(const Tile& tile, uint32_t n_rows) {
-  if constexpr (requires { Kernel::run(tile, n_rows); }) {
-    Kernel::run(tile, n_rows);
-  } else if (n_rows == R) {
+  if (n_rows == R) {
     Kernel::template run<H, R>(tile);
   } else if constexpr (R > 1) {
     run_rows<Kernel, H, R - 1>(tile, n_rows);
