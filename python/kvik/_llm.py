@@ -167,7 +167,7 @@ class LLM:
         return self.detokenize_bytes(tokens).decode("utf-8", "replace")
 
     def detokenize_bytes(self, tokens: Sequence[int]) -> bytes:
-        """Returns the text of tokens in UTF-8, whose first and last characters may be incomplete."""
+        """Returns the text of tokens in UTF-8. Its first and last characters may be incomplete."""
         return self._model.detokenize(tokens)
 
     def _tokens(self, prompt: Prompt) -> List[int]:

@@ -20,7 +20,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 @dataclasses.dataclass
 class SamplingParams:
-    """How to sample, with vLLM's names and defaults. A value of None is left out."""
+    """Parameters of sampling, with vLLM's names and defaults. A value of None is left out."""
 
     n: int = 1
     max_tokens: Optional[int] = 16

@@ -12,7 +12,7 @@ using namespace avx512;
 // dimensions. The results are sums[block][row][16].
 struct MatrixTiles {
   static constexpr uint32_t kRows = 8, kColumns = 4;
-  static constexpr uint32_t kLeastRows = 6;                // fewer rows are faster without tiles
+  static constexpr uint32_t kLeastRows = 6;                // by count, fewer rows gain nothing
   static constexpr uint32_t kDims = 64;                    // of one step of keys
   static constexpr uint32_t kLowPlane = kLevelPlaneBytes;  // after the high one
   using Sums = int32_t[kColumns][kRows * kLanes];
