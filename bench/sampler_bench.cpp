@@ -59,8 +59,8 @@ void add_step(const std::string& name, uint32_t n_vocab, uint32_t n_threads,
           request.prompt = {0};
           request.sampling = params;
           request.sampling.seed = i;
-          sequences.push_back(
-              std::make_unique<Sequence>(RequestId{i}, std::move(request), nullptr, TimePoint{}));
+          sequences.push_back(std::make_unique<Sequence>(
+              QueuedRequest{.id = RequestId{i}, .request = std::move(request)}));
         }
         std::vector<TokenPick> picks;
         for (auto _ : state) {

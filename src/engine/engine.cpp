@@ -211,10 +211,12 @@ Result<void> Engine::check(const Request& request) const {
   return {};
 }
 
-void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> sink,
-                    QueuePlace place) {
-  auto sequence = std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now());
-  sequence->queue_place = std::move(place);
+void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> sink) {
+  submit({id, std::move(request), std::move(sink), {}, clock_.now()});
+}
+
+void Engine::submit(QueuedRequest queued) {
+  auto sequence = std::make_unique<Sequence>(std::move(queued));
   sequence->table = kv_.make_table(
       root_key(identity_for(sequence->request.adapter.get()), sequence->request.cache_salt));
   const auto named = tenants_.find(sequence->request.tenant);

@@ -9,11 +9,10 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "engine/request/request.h"
+#include "engine/request/queued_request.h"
 #include "engine/sample/mask_maker.h"
 #include "engine/sample/step_sampler.h"
 #include "engine/schedule/queue_estimate.h"
-#include "engine/schedule/queue_limit.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/speculate/mtp_head_drafter.h"
@@ -70,10 +69,10 @@ class Engine {
   // or the biases.
   Result<void> check(const Request& request) const;
 
-  // Adds a request that has passed check(). Its events come from step() and cancel(). `place`, if
-  // it holds one, is released at the request's first step.
-  void submit(RequestId id, Request request, std::shared_ptr<EventSink> sink,
-              QueuePlace place = {});
+  // Adds a request that has passed check(). Its events come from step() and cancel(). Its place, if
+  // it holds one, is released at its first step.
+  void submit(QueuedRequest queued);
+  void submit(RequestId id, Request request, std::shared_ptr<EventSink> sink);
   void cancel(RequestId id);
   void cancel_all();
   // Ends all answers without their events: calls EventSink::on_no_memory() of each request, which

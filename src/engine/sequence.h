@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/request/request.h"
+#include "engine/request/queued_request.h"
 #include "engine/sample/sampler.h"
-#include "engine/schedule/queue_limit.h"
 #include "engine/schedule/snapshot_policy.h"
 #include "engine/schedule/tenants.h"
 #include "engine/speculate/draft_state.h"
@@ -74,8 +73,12 @@ struct SnapshotState {
 //   waiting ──admitted──▶ running (prefill, then decode) ──▶ finished
 //      ▲────preempted─────────┘
 struct Sequence {
-  Sequence(RequestId request_id, Request from, std::shared_ptr<EventSink> events, TimePoint now)
-      : id(request_id), request(std::move(from)), sink(std::move(events)), submitted(now) {
+  explicit Sequence(QueuedRequest queued)
+      : id(queued.id),
+        request(std::move(queued.request)),
+        sink(std::move(queued.sink)),
+        queue_place(std::move(queued.place)),
+        submitted(queued.submitted) {
     tokens = request.prompt;
     tokens.reserve(request.prompt.size() + request.max_tokens);
     for (const TokenId token : tokens) counts.add_prompt(token);

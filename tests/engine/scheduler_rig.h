@@ -45,8 +45,10 @@ class Rig {
     request.cache = spec.cache;
     request.tenant = spec.tenant;
     request.priority = spec.priority;
-    auto sequence = std::make_unique<Sequence>(RequestId{++last_id_}, std::move(request), nullptr,
-                                               TimePoint{} + from_ms(spec.submitted_ms));
+    auto sequence = std::make_unique<Sequence>(
+        QueuedRequest{.id = RequestId{++last_id_},
+                      .request = std::move(request),
+                      .submitted = TimePoint{} + from_ms(spec.submitted_ms)});
     sequence->table.owner.tenant = tenant_hash(spec.tenant);
     Sequence* borrowed = sequence.get();
     alive_.push_back(borrowed);

@@ -115,9 +115,8 @@ class Simulation {
     request.max_tokens = script ? script->answer.n : conversation.max_tokens;
     request.tenant = conversation.tenant;
     const TimePoint submitted = TimePoint{} + from_ms(at_s * 1e3);
-    auto sequence = std::make_unique<Sequence>(RequestId{++n_requests_}, std::move(request),
-                                               nullptr, submitted);
-    sequence->queue_place = std::move(*place);
+    auto sequence = std::make_unique<Sequence>(QueuedRequest{
+        RequestId{++n_requests_}, std::move(request), nullptr, std::move(*place), submitted});
     flights_[sequence.get()] = {.conversation = index, .arrived_s = at_s, .tenant = &tenant};
     result_.prompt_tokens += text.size();
     scheduler_.add(std::move(sequence));

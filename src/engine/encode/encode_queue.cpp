@@ -7,16 +7,16 @@
 
 namespace kvik {
 
-void EncodeQueue::add(EncodeJob job) {
+void EncodeQueue::add(QueuedRequest job) {
   const size_t n_tokens = job.request.prompt.size();
   // A tenant that comes back must not have saved up service.
   uint64_t least = tenants_.empty() ? 0 : std::numeric_limits<uint64_t>::max();
   for (const auto& [name, tenant] : tenants_) least = std::min(least, tenant.n_served);
   if (const auto found = tenants_.find(job.request.tenant); found != tenants_.end()) {
-    std::deque<EncodeJob>& jobs = found->second.jobs;
+    std::deque<QueuedRequest>& jobs = found->second.jobs;
     const auto place =
         std::ranges::upper_bound(jobs, job.request.priority, {},
-                                 [](const EncodeJob& other) { return other.request.priority; });
+                                 [](const QueuedRequest& other) { return other.request.priority; });
     jobs.insert(place, std::move(job));
   } else {
     std::string name = job.request.tenant;
@@ -37,8 +37,8 @@ EncodeQueue::Tenants::iterator EncodeQueue::next_tenant() {
   return std::ranges::min_element(tenants_, {}, rank);
 }
 
-EncodeJob EncodeQueue::take_first(Tenants::iterator tenant) {
-  EncodeJob job = std::move(tenant->second.jobs.front());
+QueuedRequest EncodeQueue::take_first(Tenants::iterator tenant) {
+  QueuedRequest job = std::move(tenant->second.jobs.front());
   tenant->second.jobs.pop_front();
   tenant->second.n_served += job.request.prompt.size();
   if (tenant->second.jobs.empty()) tenants_.erase(tenant);
@@ -47,8 +47,9 @@ EncodeJob EncodeQueue::take_first(Tenants::iterator tenant) {
   return job;
 }
 
-std::vector<EncodeJob> EncodeQueue::take_batch(uint32_t n_rows, uint32_t n_jobs) {
-  std::vector<EncodeJob> batch;
+std::vector<QueuedRequest> EncodeQueue::take_batch(uint32_t n_rows, uint32_t n_jobs) {
+  std::vector<QueuedRequest> batch;
+  batch.reserve(std::min(n_jobs, n_jobs_));
   size_t n_left = n_rows;
   while (!empty() && batch.size() < n_jobs) {
     const auto tenant = next_tenant();
@@ -60,16 +61,16 @@ std::vector<EncodeJob> EncodeQueue::take_batch(uint32_t n_rows, uint32_t n_jobs)
   return batch;
 }
 
-std::vector<EncodeJob> EncodeQueue::take_all() {
+std::vector<QueuedRequest> EncodeQueue::take_all() {
   return take_batch(std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint32_t>::max());
 }
 
-std::optional<EncodeJob> EncodeQueue::remove(RequestId id) {
+std::optional<QueuedRequest> EncodeQueue::remove(RequestId id) {
   for (auto tenant = tenants_.begin(); tenant != tenants_.end(); ++tenant) {
-    std::deque<EncodeJob>& jobs = tenant->second.jobs;
-    const auto found = std::ranges::find(jobs, id, &EncodeJob::id);
+    std::deque<QueuedRequest>& jobs = tenant->second.jobs;
+    const auto found = std::ranges::find(jobs, id, &QueuedRequest::id);
     if (found == jobs.end()) continue;
-    EncodeJob job = std::move(*found);
+    QueuedRequest job = std::move(*found);
     jobs.erase(found);
     if (jobs.empty()) tenants_.erase(tenant);
     n_tokens_ -= job.request.prompt.size();

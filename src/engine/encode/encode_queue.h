@@ -4,24 +4,13 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "engine/request/request.h"
-#include "engine/schedule/queue_limit.h"
+#include "engine/request/queued_request.h"
 
 namespace kvik {
-
-// A request to an encoder.
-struct EncodeJob {
-  RequestId id{};
-  Request request;
-  std::shared_ptr<EventSink> sink;
-  QueuePlace place;
-  TimePoint submitted;
-};
 
 // The requests that wait for a batch. The next one is that of the tenant that has been served the
 // fewest tokens; a tenant's own requests come by priority, then in the order of arrival. Priorities
@@ -30,15 +19,16 @@ struct EncodeJob {
 class EncodeQueue {
  public:
   // Changes nothing if there is no memory (std::bad_alloc).
-  void add(EncodeJob job);
+  void add(QueuedRequest job);
   // Removes the request; std::nullopt if it does not wait.
-  std::optional<EncodeJob> remove(RequestId id);
+  std::optional<QueuedRequest> remove(RequestId id);
 
   // Removes and returns requests whose tokens fit into n_rows, n_jobs at most. A request that does
-  // not fit ends the batch, so that long texts do not wait forever.
-  std::vector<EncodeJob> take_batch(uint32_t n_rows, uint32_t n_jobs);
+  // not fit ends the batch, so that long texts do not wait forever. Changes nothing if there is no
+  // memory (std::bad_alloc).
+  std::vector<QueuedRequest> take_batch(uint32_t n_rows, uint32_t n_jobs);
   // Removes all.
-  std::vector<EncodeJob> take_all();
+  std::vector<QueuedRequest> take_all();
 
   bool empty() const { return n_jobs_ == 0; }
   uint32_t n_jobs() const { return n_jobs_; }
@@ -46,13 +36,13 @@ class EncodeQueue {
 
  private:
   struct Tenant {
-    std::deque<EncodeJob> jobs;  // by priority
-    uint64_t n_served = 0;       // tokens
+    std::deque<QueuedRequest> jobs;  // by priority
+    uint64_t n_served = 0;           // tokens
   };
   using Tenants = std::map<std::string, Tenant, std::less<>>;
 
   Tenants::iterator next_tenant();
-  EncodeJob take_first(Tenants::iterator tenant);
+  QueuedRequest take_first(Tenants::iterator tenant);
 
   Tenants tenants_;  // those with waiting requests
   uint32_t n_jobs_ = 0;

@@ -57,15 +57,10 @@ EncoderThread::EncoderThread(std::unique_ptr<Model> model, Backend& backend,
       n_texts_(options.max_running),
       encoder_(std::make_unique<Encoder>(*model_, backend,
                                          Encoder::Limits{.n_rows = n_rows_, .n_texts = n_texts_})),
-      queue_limit_(options.max_queue, options.n_tenants) {}
+      inbox_(options.max_queue, options.n_tenants, clock) {}
 
 EncoderThread::~EncoderThread() {
-  {
-    const MutexLock lock(mutex_);
-    stopping_ = draining_ = true;
-    has_cancels_ = true;
-  }
-  wake_.notify_one();
+  inbox_.stop();
   join_if_started(thread_);
 }
 
@@ -91,69 +86,41 @@ Result<void> EncoderThread::check(const Request& request) const {
 
 Result<RequestId> EncoderThread::submit(Request request, std::shared_ptr<EventSink> sink) {
   TRY(check(request));
-  RequestId id{};
-  {
-    const MutexLock lock(mutex_);
-    if (draining_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
-    TRY_ASSIGN(QueuePlace place, queue_limit_.enter(request.tenant));
-    id = RequestId{next_id_++};
-    inbox_.push_back({id, std::move(request), std::move(sink), std::move(place), clock_.now()});
-    is_idle_ = false;
-  }
-  wake_.notify_one();
-  return id;
+  return inbox_.submit(std::move(request), std::move(sink));
 }
 
-void EncoderThread::cancel(RequestId id) {
-  {
-    const MutexLock lock(mutex_);
-    cancels_.push_back(id);
-    has_cancels_ = true;
-  }
-  wake_.notify_one();
-}
+void EncoderThread::cancel(RequestId id) { inbox_.cancel(id); }
 
-bool EncoderThread::drain(Duration at_most) {
-  const MutexLock lock(mutex_);
-  draining_ = true;
-  return idle_.wait_for(mutex_, at_most, [this]() REQUIRES(mutex_) { return is_idle_; });
-}
+bool EncoderThread::drain(Duration at_most) { return inbox_.drain(at_most); }
 
-EngineSnapshot EncoderThread::snapshot() const {
-  const MutexLock lock(mutex_);
-  EngineSnapshot snapshot = snapshot_;
-  if (snapshot.running_step.n_sequences > 0) {
-    snapshot.running_step_s = to_s(clock_.now() - snapshot.running_step.begin);
-  }
-  snapshot.n_waiting += static_cast<uint32_t>(inbox_.size());
-  return snapshot;
-}
+EngineSnapshot EncoderThread::snapshot() const { return inbox_.snapshot(); }
 
-uint64_t EncoderThread::probe_progress() {
-  const uint64_t n_signs = n_signs_.load(std::memory_order_relaxed);
-  {
-    const MutexLock lock(mutex_);
-    is_woken_ = true;
-  }
-  wake_.notify_one();
-  return n_signs;
-}
+uint64_t EncoderThread::probe_progress() { return inbox_.probe_progress(); }
 
 void EncoderThread::main() {
-  while (take_messages()) {
-    if (!queue_.empty()) step();
-    const MutexLock lock(mutex_);
-    snapshot_ = counters_;
-    is_idle_ = queue_.empty() && inbox_.empty();
-    if (is_idle_) idle_.notify_all();
+  for (bool is_running = true; is_running;) {
+    try {
+      is_running = run_once();
+    } catch (const std::bad_alloc&) {  // the requests of the next batch wait
+      static log::RareWarning warn;
+      warn("cannot begin a batch: out of memory");
+    }
   }
+}
+
+// Handles messages and computes a batch. Returns false if the thread must stop.
+bool EncoderThread::run_once() {
+  if (!take_messages()) return false;
+  if (!queue_.empty()) step();
+  inbox_.publish(counters_, !queue_.empty());
+  return true;
 }
 
 // Without memory for the queue, this request alone fails.
-void EncoderThread::add(EncodeJob job) {
-  const std::shared_ptr<EventSink> sink = job.sink;
+void EncoderThread::add(QueuedRequest queued) {
+  const std::shared_ptr<EventSink> sink = queued.sink;
   try {
-    queue_.add(std::move(job));
+    queue_.add(std::move(queued));
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
     warn("cannot queue a text: out of memory");
@@ -163,53 +130,35 @@ void EncoderThread::add(EncodeJob job) {
 
 // Waits for work and takes the messages. Returns false if the thread must stop.
 bool EncoderThread::take_messages() {
-  std::vector<EncodeJob> taken;
-  std::vector<RequestId> cancels;
-  bool stop = false;
-  n_signs_.fetch_add(1, std::memory_order_relaxed);
-  {
-    const MutexLock lock(mutex_);
-    wake_.wait(mutex_, [this]() REQUIRES(mutex_) {
-      return is_woken_ || !inbox_.empty() || !cancels_.empty() || stopping_ || !is_idle_;
-    });
-    is_woken_ = false;
-    std::swap(taken, inbox_);
-    std::swap(cancels, cancels_);
-    has_cancels_ = stopping_;
-    stop = stopping_;
+  const bool continues =
+      inbox_.take(messages_, queue_.empty() ? TimePoint::max() : TimePoint::min());
+  for (QueuedRequest& queued : messages_.requests) add(std::move(queued));
+  for (const RequestId id : messages_.cancels) {
+    if (const auto queued = queue_.remove(id))
+      finish(*queued, FinishReason::kCancelled, clock_.now());
   }
-  for (EncodeJob& job : taken) add(std::move(job));
-  for (const RequestId id : cancels) {
-    if (const auto job = queue_.remove(id)) finish(*job, FinishReason::kCancelled, clock_.now());
-  }
-  if (stop) {
-    for (const EncodeJob& job : queue_.take_all()) {
-      finish(job, FinishReason::kCancelled, clock_.now());
-    }
+  if (!continues) {
+    for (const QueuedRequest& queued : queue_.take_all())
+      finish(queued, FinishReason::kCancelled, clock_.now());
   }
   counters_.n_waiting = queue_.n_jobs();
-  return !stop;
+  return continues;
 }
 
 void EncoderThread::step() {
-  std::vector<EncodeJob> batch = queue_.take_batch(n_rows_, n_texts_);
+  Batch batch = queue_.take_batch(n_rows_, n_texts_);
   CHECK(!batch.empty());
   const TimePoint begin = clock_.now();
   uint32_t n_tokens = 0;
-  for (EncodeJob& job : batch) {
+  for (QueuedRequest& job : batch) {
     job.place = {};
     n_tokens += static_cast<uint32_t>(job.request.prompt.size());
     counters_.histograms.queue_s.record(to_s(begin - job.submitted));
   }
   counters_.n_waiting = queue_.n_jobs();
-  cancelled_.clear();
-  {
-    const MutexLock lock(mutex_);
-    snapshot_ = counters_;
-    snapshot_.n_running = static_cast<uint32_t>(batch.size());
-    snapshot_.running_step = {
-        .n_sequences = snapshot_.n_running, .n_prefill_rows = n_tokens, .begin = begin};
-  }
+  const auto n_texts = static_cast<uint32_t>(batch.size());
+  inbox_.begin_step({.n_sequences = n_texts, .n_prefill_rows = n_tokens, .begin = begin}, n_texts,
+                    counters_.n_waiting);
   n_published_ = 0;
   try {
     const bool is_done = compute(batch);
@@ -223,34 +172,25 @@ void EncoderThread::step() {
 }
 
 // Returns false if the batch was interrupted, because all of its requests were canceled.
-bool EncoderThread::compute(const std::vector<EncodeJob>& batch) {
+bool EncoderThread::compute(const Batch& batch) {
   std::vector<EncoderText> texts;
-  for (const EncodeJob& job : batch) {
+  std::vector<RequestId> ids;
+  for (const QueuedRequest& job : batch) {
+    ids.push_back(job.id);
     texts.push_back({.tokens = job.request.prompt,
                      .second_segment = job.request.second_segment.value_or(UINT32_MAX),
                      .wants_scores = job.request.wants == Request::Wants::kScores});
   }
-  return encoder_->forward(texts, [&] { return are_cancelled(batch); });
+  return encoder_->forward(texts, [&] { return inbox_.are_cancelled(ids); });
 }
 
-bool EncoderThread::are_cancelled(const std::vector<EncodeJob>& batch) {
-  n_signs_.fetch_add(1, std::memory_order_relaxed);
-  if (!has_cancels_.load(std::memory_order_relaxed)) return false;
-  const MutexLock lock(mutex_);
-  if (stopping_) return true;
-  cancelled_ = cancels_;
-  return std::ranges::all_of(batch, [this](const EncodeJob& job) {
-    return std::ranges::find(cancelled_, job.id) != cancelled_.end();
-  });
-}
-
-void EncoderThread::publish(const std::vector<EncodeJob>& batch, TimePoint begin, bool is_done) {
+void EncoderThread::publish(const Batch& batch, TimePoint begin, bool is_done) {
   const size_t dim = model_->config().model_dim;
   size_t first_row = 0;
   for (; n_published_ < batch.size(); ++n_published_) {
-    const EncodeJob& job = batch[n_published_];
+    const QueuedRequest& job = batch[n_published_];
     const auto n = static_cast<uint32_t>(job.request.prompt.size());
-    const bool is_wanted = is_done && std::ranges::find(cancelled_, job.id) == cancelled_.end();
+    const bool is_wanted = is_done && !inbox_.are_cancelled({&job.id, 1});
     if (is_wanted && job.request.wants == Request::Wants::kScores) {
       job.sink->on_scores(encoder_->scores(n_published_));
     } else if (is_wanted) {
@@ -263,14 +203,18 @@ void EncoderThread::publish(const std::vector<EncodeJob>& batch, TimePoint begin
   }
 }
 
-void EncoderThread::finish(const EncodeJob& job, FinishReason reason, TimePoint begin) {
+void EncoderThread::finish(const QueuedRequest& queued, FinishReason reason, TimePoint begin) {
   ++counters_.finished[static_cast<size_t>(reason)];
-  counters_.histograms.e2e_s.record(to_s(clock_.now() - job.submitted));
+  counters_.histograms.e2e_s.record(to_s(clock_.now() - queued.submitted));
   Usage usage;
-  usage.prompt_tokens = static_cast<uint32_t>(job.request.prompt.size());
-  usage.queue_time = begin - job.submitted;
-  usage.ttft = clock_.now() - job.submitted;
-  job.sink->on_finish(reason, usage);
+  usage.prompt_tokens = static_cast<uint32_t>(queued.request.prompt.size());
+  usage.queue_time = begin - queued.submitted;
+  usage.ttft = clock_.now() - queued.submitted;
+  try {
+    queued.sink->on_finish(reason, usage);
+  } catch (const std::bad_alloc&) {
+    queued.sink->on_no_memory();
+  }
 }
 
 void EncoderThread::record(size_t n_texts, uint32_t n_tokens, TimePoint begin) {
@@ -286,8 +230,7 @@ void EncoderThread::record(size_t n_texts, uint32_t n_tokens, TimePoint begin) {
   counters_.histograms.batch_rows.record(n_tokens);
   counters_.queue_wait_s = seconds * static_cast<double>(queue_.n_tokens()) / n_tokens;
   // Before the requests get their results, so that a client sees its own tokens counted.
-  const MutexLock lock(mutex_);
-  snapshot_ = counters_;
+  inbox_.publish(counters_, true);
 }
 
 }  // namespace kvik

@@ -1,18 +1,15 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/mutex.h"
 #include "base/result.h"
 #include "engine/encode/encode_queue.h"
-#include "engine/request/request.h"
-#include "engine/schedule/queue_limit.h"
+#include "engine/request/queued_request.h"
+#include "engine/schedule/request_inbox.h"
 #include "engine/watch/snapshot.h"
 
 namespace kvik {
@@ -29,7 +26,7 @@ struct EncoderOptions {
   uint32_t n_tenants = 1;          // configured tenants
 };
 
-// Runs an encoder on its own thread, batch by batch, and passes requests to it through a queue.
+// Runs an encoder on its own thread, batch by batch, and passes requests to it through an inbox.
 // Requests ask for hidden states or scores (Request::Wants).
 class EncoderThread {
  public:
@@ -56,15 +53,17 @@ class EncoderThread {
   EncoderThread(std::unique_ptr<Model> model, Backend& backend, const EncoderOptions& options,
                 const Clock& clock);
 
+  using Batch = std::vector<QueuedRequest>;
+
   Result<void> check(const Request& request) const;
   void main();
+  bool run_once();
   bool take_messages();
-  void add(EncodeJob job);
+  void add(QueuedRequest queued);
   void step();
-  bool compute(const std::vector<EncodeJob>& batch);
-  bool are_cancelled(const std::vector<EncodeJob>& batch);
-  void publish(const std::vector<EncodeJob>& batch, TimePoint begin, bool is_done);
-  void finish(const EncodeJob& job, FinishReason reason, TimePoint begin);
+  bool compute(const Batch& batch);
+  void publish(const Batch& batch, TimePoint begin, bool is_done);
+  void finish(const QueuedRequest& queued, FinishReason reason, TimePoint begin);
   void record(size_t n_texts, uint32_t n_tokens, TimePoint begin);
 
   const std::unique_ptr<Model> model_;
@@ -72,26 +71,14 @@ class EncoderThread {
   const EngineLimits limits_;
   const uint32_t n_rows_, n_texts_;
   const std::unique_ptr<Encoder> encoder_;
-  QueueLimit queue_limit_;
-
-  mutable Mutex mutex_;
-  CondVar wake_, idle_;
-  std::vector<EncodeJob> inbox_ GUARDED_BY(mutex_);
-  std::vector<RequestId> cancels_ GUARDED_BY(mutex_);
-  std::atomic<bool> has_cancels_ = false;  // a cancel or stop is pending
-  std::atomic<uint64_t> n_signs_ = 0;      // see EngineThread::probe_progress()
-  EngineSnapshot snapshot_ GUARDED_BY(mutex_);
-  uint64_t next_id_ GUARDED_BY(mutex_) = 1;
-  bool draining_ GUARDED_BY(mutex_) = false;
-  bool stopping_ GUARDED_BY(mutex_) = false;
-  bool is_idle_ GUARDED_BY(mutex_) = true;
-  bool is_woken_ GUARDED_BY(mutex_) = false;
+  RequestInbox inbox_;
 
   // Encoder thread only.
+  RequestInbox::Messages messages_;
   EncodeQueue queue_;
   EngineSnapshot counters_;
-  std::vector<RequestId> cancelled_;  // requests of the batch that were canceled meanwhile
-  size_t n_published_ = 0;            // requests of the batch that got their events
+  size_t n_published_ = 0;  // requests of the batch that got their events
+
   std::thread thread_;
 };
 

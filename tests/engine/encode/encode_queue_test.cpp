@@ -18,8 +18,8 @@ struct JobOptions {
   Scope ranks = Scope::kOwnTenant;
 };
 
-EncodeJob job(uint64_t id, const JobOptions& options = {}) {
-  EncodeJob made;
+QueuedRequest job(uint64_t id, const JobOptions& options = {}) {
+  QueuedRequest made;
   made.id = RequestId{id};
   made.request.prompt.resize(options.n_tokens);
   made.request.tenant = options.tenant;
@@ -28,9 +28,9 @@ EncodeJob job(uint64_t id, const JobOptions& options = {}) {
   return made;
 }
 
-std::vector<uint64_t> ids_of(const std::vector<EncodeJob>& jobs) {
+std::vector<uint64_t> ids_of(const std::vector<QueuedRequest>& jobs) {
   std::vector<uint64_t> ids;
-  for (const EncodeJob& one : jobs) ids.push_back(static_cast<uint64_t>(one.id));
+  for (const QueuedRequest& one : jobs) ids.push_back(static_cast<uint64_t>(one.id));
   return ids;
 }
 

@@ -35,8 +35,8 @@ struct Rows {
       if (i % 3 == 0) request.n_logprobs = 4;
       if (i % 4 == 0) request.sampling.repetition_penalty = 1.5f;
       if (i % 5 == 0) request.script = {i};
-      sequences.push_back(
-          std::make_unique<Sequence>(RequestId{i}, std::move(request), nullptr, TimePoint{}));
+      sequences.push_back(std::make_unique<Sequence>(
+          QueuedRequest{.id = RequestId{i}, .request = std::move(request)}));
       auto& row = logits.emplace_back(kVocab);
       for (float& logit : row) logit = normal(random);
     }
