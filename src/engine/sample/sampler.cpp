@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -37,6 +38,7 @@ std::span<T> block_of(std::span<T> values, size_t number, size_t block) {
 Sampler::Sampler(uint32_t n_vocab)
     : values_(n_vocab),
       largest_(n_blocks(n_vocab)),
+      sums_(n_blocks(n_vocab)),
       ranked_(n_blocks(n_vocab)),
       sorted_(n_vocab),
       ordered_(n_vocab) {
@@ -145,30 +147,44 @@ double Sampler::weigh(std::span<const float> logits, const SamplingParams& param
   const float least = min_weight(params);
   double total = 0;
   for (size_t b = 0; b < largest_.size(); ++b) {
+    sums_[b] = 0;
     if (largest_[b] < least) {
       largest_[b] = 0;
       continue;
     }
     const std::span<const float> from = block_of(logits, b, kBlock);
-    const std::span<float> weights = block_of(std::span(values_), b, kBlock);
-    // The loops over constant numbers of tokens are vectorized.
-    float scaled[kBlock];
-    double polynomials[kBlock];
-    uint64_t exponents[kBlock];
-    std::fill(std::ranges::copy(from, scaled).out, scaled + kBlock, kNever);
-    for (float& logit : scaled) logit = t.scaled(logit);
-    for (size_t i = 0; i < kBlock; ++i) {
-      const WeightParts parts = weight_parts(scaled[i]);
-      polynomials[i] = parts.polynomial;
-      exponents[i] = parts.k;
-    }
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const float weight = weight_of(WeightParts{polynomials[i], exponents[i]});
-      weights[i] = weight >= least ? weight : 0;
-      total += weights[i];
-    }
+    float weights[kBlock];
+    std::fill(std::ranges::copy(from, weights).out, weights + kBlock, kNever);
+    for (float& weight : weights) weight = t.scaled(weight);
+    sums_[b] = weigh_block(weights, least);
+    std::ranges::copy(std::span(weights).first(from.size()),
+                      block_of(std::span(values_), b, kBlock).begin());
+    total += sums_[b];
   }
   return total;
+}
+
+// Replaces scaled logits by weights, 0 if they are below `least`, and returns their sum.
+double Sampler::weigh_block(std::span<float, kBlock> values, float least) {
+  // Compilers vectorize all of these loops but the second.
+  double polynomials[kBlock];
+  uint64_t exponents[kBlock], powers[kBlock];
+  for (size_t i = 0; i < kBlock; ++i) {
+    const WeightParts parts = weight_parts(values[i]);
+    polynomials[i] = parts.polynomial;
+    exponents[i] = parts.k;
+  }
+  for (size_t i = 0; i < kBlock; ++i) powers[i] = kWeightPowers[exponents[i] % 32];
+  for (size_t i = 0; i < kBlock; ++i) {
+    const float weight = weight_of(WeightParts{polynomials[i], exponents[i]}, powers[i]);
+    values[i] = weight >= least ? weight : 0;
+  }
+  constexpr size_t kLanes = 8;
+  double sums[kLanes] = {};
+  for (size_t i = 0; i < kBlock; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += values[i + lane];
+  }
+  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
 // Returns a lower bound of the weights of candidates: min_p, and a weight that more than k tokens
@@ -188,14 +204,20 @@ void Sampler::collect(float least, float below) {
   for (size_t b = 0; b < largest_.size(); ++b) {
     if (largest_[b] == 0 || largest_[b] < least) continue;
     const std::span<const float> weights = block_of(std::span<const float>(values_), b, kBlock);
-    Candidate found[kBlock];
-    size_t n_found = 0;
+    // Few weights of a block are wanted, so they are marked first, eight at a time.
+    uint8_t is_found[kBlock] = {};
     for (size_t i = 0; i < weights.size(); ++i) {
-      // Written in any case: a branch would be mispredicted too often.
-      found[n_found] = {static_cast<TokenId>(b * kBlock + i), weights[i]};
-      n_found += weights[i] > 0 && weights[i] >= least && weights[i] < below;
+      const bool is_candidate = weights[i] > 0;
+      is_found[i] = is_candidate & (weights[i] >= least) & (weights[i] < below);
     }
-    candidates_.insert(candidates_.end(), found, found + n_found);
+    for (size_t begin = 0; begin < kBlock; begin += sizeof(uint64_t)) {
+      uint64_t eight = 0;
+      std::memcpy(&eight, is_found + begin, sizeof(eight));
+      for (; eight != 0; eight &= eight - 1) {
+        const size_t i = begin + static_cast<size_t>(std::countr_zero(eight)) / 8;
+        candidates_.push_back({static_cast<TokenId>(b * kBlock + i), weights[i]});
+      }
+    }
   }
 }
 
@@ -268,7 +290,7 @@ double Sampler::sum_of_candidates() const {
   return sum;
 }
 
-// Return the token at which the weights, subtracted one after the other, make `left` negative.
+// Returns the candidate at which the weights, subtracted one after the other, make `left` negative.
 TokenId Sampler::draw_candidate(double left) const {
   for (const Candidate& c : candidates_) {
     left -= c.weight;
@@ -277,18 +299,29 @@ TokenId Sampler::draw_candidate(double left) const {
   return candidates_.back().id;
 }
 
+// Returns the token at which the sums of the blocks and then the weights of one, subtracted one
+// after the other, make `left` negative.
 TokenId Sampler::draw_token(double left) const {
   size_t last = 0;
-  for (size_t b = 0; b < largest_.size(); ++b) {
-    if (largest_[b] == 0) continue;
-    const size_t end = std::min((b + 1) * kBlock, values_.size());
-    for (size_t id = b * kBlock; id < end; ++id) {
-      if (values_[id] > 0) last = id;
-      left -= values_[id];
-      if (left < 0) return static_cast<TokenId>(id);
+  for (size_t b = 0; b < sums_.size(); ++b) {
+    if (sums_[b] == 0) continue;
+    if (left >= sums_[b]) {
+      left -= sums_[b];
+      last = b;
+      continue;
     }
+    const std::span<const float> weights = block_of(std::span<const float>(values_), b, kBlock);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      left -= weights[i];
+      if (left < 0) return static_cast<TokenId>(b * kBlock + i);
+    }
+    last = b;  // the sums were rounded differently
+    break;
   }
-  return static_cast<TokenId>(last);
+  const std::span<const float> weights = block_of(std::span<const float>(values_), last, kBlock);
+  size_t i = weights.size() - 1;
+  while (weights[i] == 0) --i;
+  return static_cast<TokenId>(last * kBlock + i);
 }
 
 }  // namespace kvik

@@ -20,9 +20,11 @@ namespace kvik {
 // If runs_in_order(), it is: bias, banned sequences, constraint, then OrderedSampler.
 //
 // The weight of a token is weight_of() of its scaled logit minus the largest, and weights are added
-// in doubles. The order of each sum is part of the definition: ascending ids, or descending weights
-// once the candidates have been sorted. Blocks of adjacent tokens whose largest logit shows that
-// none of them is a candidate are skipped, and only candidates are sorted.
+// in doubles. The order of each sum is part of the definition. Candidates: ascending ids, or
+// descending weights once they have been sorted. All tokens: blocks of 64 in ascending order, where
+// a block's sum has eight parts, each of every eighth weight, added pairwise (weigh_block()).
+// Blocks of adjacent tokens whose largest logit shows that none of them is a candidate are skipped,
+// and only candidates are sorted.
 class Sampler {
   struct Candidate {
     TokenId id;
@@ -36,7 +38,8 @@ class Sampler {
   // Returns the bytes of a sampler's scratch memory.
   static uint64_t buffer_bytes(uint32_t n_vocab) {
     return uint64_t{n_vocab} * (sizeof(float) + 2 * sizeof(Candidate)) +
-           2 * n_blocks(n_vocab) * sizeof(float) + OrderedSampler::buffer_bytes(n_vocab);
+           n_blocks(n_vocab) * (2 * sizeof(float) + sizeof(double)) +
+           OrderedSampler::buffer_bytes(n_vocab);
   }
 
   struct Input {
@@ -63,6 +66,7 @@ class Sampler {
   std::optional<TokenId> draw(std::span<const float> logits, const SamplingParams& params,
                               uint64_t position);
   double weigh(std::span<const float> logits, const SamplingParams& params, float peak);
+  static double weigh_block(std::span<float, kBlock> values, float least);
   float min_weight(const SamplingParams& params);
   void collect(float least, float below);
   void sort_candidates(size_t first);
@@ -79,6 +83,7 @@ class Sampler {
   // candidate. In a block without candidates weights are not set.
   std::vector<float> values_;
   std::vector<float> largest_;  // by block: the largest logit, then the largest weight
+  std::vector<double> sums_;    // by block: the sum of the weights
   std::vector<float> ranked_;   // scratch of min_weight()
   std::vector<Candidate> candidates_;
   std::vector<Candidate> sorted_;  // scratch of sort_candidates()
