@@ -6,11 +6,13 @@ import dataclasses
 import json
 import math
 import os
+import weakref
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union, overload
 
 from . import _native
-from ._errors import ExhaustedError, KvikError
+from ._errors import ExhaustedError, KvikError, NotFoundError
 from ._events import answer_of, async_events, events
+from ._progress import Progress, reported
 
 if TYPE_CHECKING:
     import numpy
@@ -22,6 +24,7 @@ Messages = Union[str, Sequence[Mapping[str, Any]]]
 _FULL_MS = 5  # time after which a full queue is tried again
 _COMPLETIONS, _CHAT = "/v1/completions", "/v1/chat/completions"
 _LEVELS = ("debug", "info", "warn", "error")
+_open_models: "weakref.WeakSet[LLM]" = weakref.WeakSet()  # those that unpickled sessions may belong to
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +112,8 @@ class LLM:
     """A loaded model. Any thread may use it; requests that run at the same time are computed in one batch.
 
     `model` is a .gguf file, a folder in Hugging Face's format, "demo" or "synthetic:PRESET". `options` are those of docs/guides/library.md:
-    ctx, threads, kv_type, kv_bytes, device, adapter, adapters, draft, disk, … `progress(done, all)` is called while it loads.
+    ctx, threads, kv_type, kv_bytes, device, adapter, adapters, draft, disk, … While it loads, `progress(done, all)` is called with bytes;
+    True shows a bar if tqdm is installed.
 
     >>> llm = LLM("demo", ctx=512)
     >>> llm.vocabulary
@@ -119,13 +123,28 @@ class LLM:
     >>> llm.close()
     """
 
-    def __init__(self, model: "Union[str, os.PathLike[str]]", *, progress: Optional[Callable[[int, int], None]] = None, **options: Any) -> None:
+    def __init__(self, model: "Union[str, os.PathLike[str]]", *, progress: Progress = None, **options: Any) -> None:
         given = {name: value for name, value in options.items() if value is not None}
-        self._model = _native.Model(os.fspath(model), json.dumps(given), progress)
+        with reported(progress, "loading", "B", unit_scale=True) as report:
+            self._model = _native.Model(os.fspath(model), json.dumps(given), report)
+        self._digest = str(self.info["digest"])  # of the weights; pickled sessions name it
+        _open_models.add(self)
 
     def close(self) -> None:
         """Releases the model, after its requests and sessions have ended."""
+        _open_models.discard(self)
         self._model.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a model cannot be pickled: open it in the process that uses it")
+
+    @staticmethod
+    def _of_digest(digest: str) -> "LLM":
+        """Returns an open model of this process. A forked process does not have those of its parent."""
+        for llm in list(_open_models):
+            if llm._digest == digest and llm._model.is_usable():
+                return llm
+        raise NotFoundError(f"the session belongs to the model with the digest {digest}, which is not open in this process: open it first")
 
     def __enter__(self) -> "LLM":
         return self
@@ -203,12 +222,13 @@ class LLM:
     # --- completions ---
 
     @overload
-    def generate(self, prompt: str, **fields: Any) -> Answer: ...
+    def generate(self, prompt: str, *, progress: Progress = None, **fields: Any) -> Answer: ...
     @overload
-    def generate(self, prompt: "Iterable[Prompt]", **fields: Any) -> List[Answer]: ...
+    def generate(self, prompt: "Iterable[Prompt]", *, progress: Progress = None, **fields: Any) -> List[Answer]: ...
 
-    def generate(self, prompt: "Union[Prompt, Iterable[Prompt]]", **fields: Any) -> "Union[Answer, List[Answer]]":
+    def generate(self, prompt: "Union[Prompt, Iterable[Prompt]]", *, progress: Progress = None, **fields: Any) -> "Union[Answer, List[Answer]]":
         """Completes a prompt, a text or a list of tokens. Several prompts run in one batch, and their answers come in the same order.
+        `progress(done, all)` is called with the number of answers; True shows a bar if tqdm is installed.
 
         `fields` are those of /v1/completions: max_tokens, temperature, stop, seed, logprobs, json_schema, model (an adapter), …
 
@@ -219,29 +239,40 @@ class LLM:
         True
         """
         if isinstance(prompt, str):
-            return self._answers([prompt], fields)[0]
+            return self._answers([prompt], fields, progress)[0]
         prompts = list(prompt)
         if prompts and all(isinstance(token, int) for token in prompts):
-            return self._answers([prompts], fields)[0]
-        return self._answers(prompts, fields)
+            return self._answers([prompts], fields, progress)[0]
+        return self._answers(prompts, fields, progress)
 
-    def _answers(self, prompts: Sequence[Any], fields: Mapping[str, Any]) -> List[Answer]:
-        return [_answer_of(raw) for raw in self.run_all(_COMPLETIONS, ({**fields, "prompt": prompt, "stream": False} for prompt in prompts))]
+    def _answers(self, prompts: Sequence[Any], fields: Mapping[str, Any], progress: Progress) -> List[Answer]:
+        bodies = [{**fields, "prompt": prompt, "stream": False} for prompt in prompts]
+        return [_answer_of(raw) for raw in self.run_all(_COMPLETIONS, bodies, progress=progress)]
 
-    def run_all(self, path: str, bodies: Iterable[Any]) -> List[Any]:
+    def run_all(self, path: str, bodies: Sequence[Any], *, progress: Progress = None) -> List[Any]:
         """Sends requests like request(), which run in one batch, and returns their answers in the same order. Starts no more of them than the
-        engine's queue takes. The first error ends all."""
+        engine's queue takes. The first error ends all. progress: as of generate()."""
+        with reported(progress, "answers", "prompt") as report:
+            return self._run_all(path, bodies, report or (lambda done, whole: None))
+
+    def _run_all(self, path: str, bodies: Sequence[Any], report: Callable[[int, int], None]) -> List[Any]:
         most = 256  # requests in the engine at a time, which admits fewer
         answers: List[Any] = []
         running: "collections.deque[_native.Request]" = collections.deque()
+
+        def take(at_most_ms: Optional[int] = None) -> None:
+            answer = answer_of(running[0], at_most_ms)
+            if answer is not None:
+                answers.append(answer)
+                running.popleft().close()
+                report(len(answers), len(bodies))
+
         try:
             for body in bodies:
                 while not self._started(path, body, running, most):
-                    answer = answer_of(running[0], _FULL_MS)
-                    if answer is not None:
-                        answers.append(answer)
-                        running.popleft().close()
-            answers.extend(answer_of(request) for request in running)
+                    take(_FULL_MS)
+            while running:
+                take()
         finally:
             for request in running:
                 request.close()
@@ -358,7 +389,7 @@ class LLM:
     def session(self, prompt: Prompt = "", *, keep_s: int = 0) -> "Session":
         """Creates a session with the prompt's tokens. keep_s: for that time after each use, pages of others are evicted first."""
         from ._session import Session
-        session = Session(self, self._model.session(keep_s))
+        session = Session(self, self._model.session(keep_s), keep_s)
         if prompt:
             session.append(self._tokens(prompt))
         return session
@@ -366,7 +397,7 @@ class LLM:
     def load_session(self, path: "Union[str, os.PathLike[str]]", *, keep_s: int = 0) -> "Session":
         """Creates a session from a file of Session.save()."""
         from ._session import Session
-        return Session(self, self._model.load_session(os.fspath(path), keep_s))
+        return Session(self, self._model.load_session(os.fspath(path), keep_s), keep_s)
 
     def import_pages(self, path: "Union[str, os.PathLike[str]]") -> int:
         """Takes K and V from a file of Session.export() or `kvik cache export`, which is not authenticated, and returns their number of tokens.

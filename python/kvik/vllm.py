@@ -89,24 +89,22 @@ class LLM:
 
     def generate(self, prompts: "Union[Prompt, Sequence[Prompt]]", sampling_params: "Union[None, SamplingParams, Sequence[SamplingParams]]" = None,
                  use_tqdm: bool = False) -> List[RequestOutput]:
-        """Completes prompts: texts, lists of tokens or mappings."""
-        del use_tqdm
+        """Completes prompts: texts, lists of tokens or mappings. use_tqdm: shows a bar if tqdm is installed."""
         prompt_list: List[Any] = [prompts] if isinstance(prompts, (str, Mapping)) or _is_tokens(prompts) else list(prompts)
         named = [_prompt_of(prompt) for prompt in prompt_list]
-        bodies = ({**fields, "prompt": prompt} for prompt, fields in zip(named, self._fields(sampling_params, len(named))))
-        answers = self._llm.run_all("/v1/completions", bodies)
+        bodies = [{**fields, "prompt": prompt} for prompt, fields in zip(named, self._fields(sampling_params, len(named)))]
+        answers = self._llm.run_all("/v1/completions", bodies, progress=use_tqdm)
         return [_output_of(answer, prompt) for answer, prompt in zip(answers, named)]
 
     def chat(self, messages: "Union[Messages, Sequence[Messages]]", sampling_params: "Union[None, SamplingParams, Sequence[SamplingParams]]" = None,
              use_tqdm: bool = False, tools: Optional[Sequence[Mapping[str, Any]]] = None,
              chat_template_kwargs: Optional[Mapping[str, Any]] = None) -> List[RequestOutput]:
-        """Answers a conversation, or several."""
-        del use_tqdm
+        """Answers a conversation, or several. use_tqdm: as of generate()."""
         conversations: List[Any] = [messages] if messages and isinstance(messages[0], Mapping) else list(messages)
         more = {name: value for name, value in (("tools", tools), ("chat_template_kwargs", chat_template_kwargs)) if value}
-        bodies = ({**_chat_fields(fields), **more, "messages": list(conversation)}
-                  for conversation, fields in zip(conversations, self._fields(sampling_params, len(conversations))))
-        return [_output_of(answer, None) for answer in self._llm.run_all("/v1/chat/completions", bodies)]
+        bodies = [{**_chat_fields(fields), **more, "messages": list(conversation)}
+                  for conversation, fields in zip(conversations, self._fields(sampling_params, len(conversations)))]
+        return [_output_of(answer, None) for answer in self._llm.run_all("/v1/chat/completions", bodies, progress=use_tqdm)]
 
     def _fields(self, params: "Union[None, SamplingParams, Sequence[SamplingParams]]", n: int) -> List[Dict[str, Any]]:
         each = [params or SamplingParams()] * n if params is None or isinstance(params, SamplingParams) else list(params)
