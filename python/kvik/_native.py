@@ -5,13 +5,13 @@ ctypes releases Python's global lock during each call.
 from __future__ import annotations
 
 import ctypes
-import operator
 import os
 import threading
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Iterable, List, Optional, Sequence
 
 from ._errors import error_of
+from ._values import listed, text_bytes, whole
 
 NONE, DATA, END = 0, 1, 2  # kvik_event
 ADD_SPECIAL, PARSE_SPECIAL = 1, 2  # kvik_tokenize_flags
@@ -83,19 +83,8 @@ def _call(name: str, *arguments: Any) -> None:
         raise error_of(code, error.message.decode("utf-8", "replace"))
 
 
-def _whole(name: str, value: Any, bits: int) -> int:
-    """Checks an integer, which ctypes would cut to its lowest bits."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise error_of(1, f"{name} is {value!r}, expected an integer") from None
-    if not 0 <= number < 1 << bits:
-        raise error_of(1, f"{name} is {number}, expected 0 to {(1 << bits) - 1}")
-    return number
-
-
 def _array(tokens: Iterable[int]) -> Any:
-    values = [_whole("a token", value, 32) for value in tokens]
+    values = [whole("a token", value, 32) for value in listed("tokens", tokens)]
     return (c_uint32 * len(values))(*values)
 
 
@@ -217,7 +206,7 @@ class SessionHandle(_OneThread):
         self._call("kvik_session_append", _array(tokens), len(tokens))
 
     def truncate(self, n_tokens: int) -> None:
-        self._call("kvik_session_truncate", _whole("n_tokens", n_tokens, 64))
+        self._call("kvik_session_truncate", whole("n_tokens", n_tokens, 64))
 
     def tokens(self) -> List[int]:
         n_tokens = c_size_t()
@@ -234,9 +223,9 @@ class SessionHandle(_OneThread):
         self._call("kvik_session_logits", out, n_floats)
         return out
 
-    def generate(self, options: str) -> Request:
+    def generate(self, options: bytes) -> Request:
         request = c_void_p()
-        self._call("kvik_session_generate", options.encode(), byref(request))
+        self._call("kvik_session_generate", options, byref(request))
         return Request(request.value, self._lock)
 
     def save(self, path: str) -> None:
@@ -247,7 +236,7 @@ class SessionHandle(_OneThread):
 
 
 class Model(Handle):
-    def __init__(self, path: str, options: str, progress: Optional[Callable[[int, int], None]]) -> None:
+    def __init__(self, path: str, options: bytes, progress: Optional[Callable[[int, int], None]]) -> None:
         model = c_void_p()
         raised: List[BaseException] = []
 
@@ -258,7 +247,7 @@ class Model(Handle):
             except BaseException as error:  # ctypes would print it, Ctrl-C too, and go on
                 raised.append(error)
 
-        _call("kvik_model_open", _path(path), options.encode(), _Progress(report) if progress else _Progress(), None, byref(model))
+        _call("kvik_model_open", _path(path), options, _Progress(report) if progress else _Progress(), None, byref(model))
         super().__init__(model.value, "kvik_model_close", "model")
         if raised:
             self.close()
@@ -288,7 +277,7 @@ class Model(Handle):
         return _library.kvik_model_dimension(self.pointer)
 
     def tokenize(self, text: str, flags: int) -> List[int]:
-        data, first, n_tokens = text.encode(), _TOKENS(), c_size_t()
+        data, first, n_tokens = text_bytes("the text", text), _TOKENS(), c_size_t()
         _call("kvik_tokenize", self.pointer, data, len(data), flags, byref(first), byref(n_tokens))
         try:
             return first[:n_tokens.value]
@@ -309,22 +298,23 @@ class Model(Handle):
     def score_after(self, tokens: Sequence[int], n_context: int) -> "tuple[List[float], List[int]]":
         n = max(len(tokens) - n_context, 0)
         logprobs, likeliest = (c_float * n)(), (c_uint32 * n)()
-        _call("kvik_score_after", self.pointer, _array(tokens), len(tokens), _whole("n_context", n_context, 64), logprobs, likeliest)
+        _call("kvik_score_after", self.pointer, _array(tokens), len(tokens), whole("n_context", n_context, 64), logprobs, likeliest)
         return list(logprobs), list(likeliest)
 
-    def request(self, method: str, path: str, body: str) -> Request:
-        data, request = body.encode(), c_void_p()
-        _call("kvik_request_start", self.pointer, _c_text("method", method.encode()), _c_text("path", path.encode()), data, len(data), byref(request))
+    def request(self, method: str, path: str, body: bytes) -> Request:
+        request = c_void_p()
+        _call("kvik_request_start", self.pointer, _c_text("method", text_bytes("method", method)), _c_text("path", text_bytes("path", path)), body,
+              len(body), byref(request))
         return Request(request.value)
 
     def session(self, keep_s: int) -> SessionHandle:
         session = c_void_p()
-        _call("kvik_session_create", self.pointer, _whole("keep_s", keep_s, 32), byref(session))
+        _call("kvik_session_create", self.pointer, whole("keep_s", keep_s, 32), byref(session))
         return SessionHandle(session.value)
 
     def load_session(self, path: str, keep_s: int) -> SessionHandle:
         session = c_void_p()
-        _call("kvik_session_load", self.pointer, _path(path), _whole("keep_s", keep_s, 32), byref(session))
+        _call("kvik_session_load", self.pointer, _path(path), whole("keep_s", keep_s, 32), byref(session))
         return SessionHandle(session.value)
 
     def import_pages(self, path: str) -> int:

@@ -1,13 +1,13 @@
 """Sequences of tokens whose K and V are cached."""
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any, Iterator, List, Sequence, Union
 
 from . import _native
 from ._events import events
-from ._llm import LLM, Answer, _answer_of, _numpy_of, _texts_of
+from ._llm import LLM, Answer, _answer_of, _numpy_of, _texts_of, _whole_answer
+from ._values import encoded
 
 if TYPE_CHECKING:
     import numpy
@@ -82,11 +82,11 @@ class Session:
 
     def generate(self, **fields: Any) -> Answer:
         """Continues the session, and appends the generated tokens. `fields` are those of /v1/completions without prompt, n and echo."""
-        return next(_answer_of(raw) for raw in events(self._handle.generate(json.dumps({**fields, "stream": False}))))
+        return next(_answer_of(raw) for raw in events(self._handle.generate(encoded(_whole_answer(fields, "stream()")))))
 
     def stream(self, **fields: Any) -> Iterator[str]:
         """Like generate(), but yields the text as it is generated. Only the tokens of what was yielded are appended."""
-        for event in events(self._handle.generate(json.dumps({**fields, "stream": True}))):
+        for event in events(self._handle.generate(encoded({**fields, "stream": True}))):
             yield from _texts_of(event)
 
     def save(self, path: "Union[str, os.PathLike[str]]") -> None:

@@ -73,7 +73,7 @@ class LLM:
     """A model that answers lists of prompts in batches.
 
     >>> llm = LLM("demo", max_model_len=512)
-    >>> [output.outputs[0].finish_reason for output in llm.generate(["ROMEO:", "JULIET:"], SamplingParams(max_tokens=4))]
+    >>> [output.outputs[0].finish_reason for output in llm.generate(["ROMEO:", "JULIET:"], SamplingParams(max_tokens=4, temperature=0))]
     ['length', 'length']
     >>> llm.close()
     """

@@ -78,6 +78,48 @@ class Models(unittest.TestCase):
                     cut()
             self.assertEqual((session.tokens, os.listdir(folder)), ([1, 2, 3], []))
 
+    def test_what_is_no_text_and_no_list_is_no_prompt(self):
+        wrong = None, 5, 5.5, b"ROMEO:", {"a": 1}, {1, 2}
+        for call in LLM.generate, LLM.logits, LLM.score, LLM.embed, LLM.session, LLM.chat, lambda prompt: next(LLM.stream(prompt)):
+            for value in wrong:
+                with self.assertRaisesRegex(kvik.InvalidArgumentError, " is .+, expected a text"):
+                    call(value)
+        for value in ["a", 5], [5.5], [True], [-1], [1 << 40], [[5], [6.5]]:
+            with self.assertRaises(kvik.InvalidArgumentError):
+                LLM.generate(value)
+        for value in None, 5, b"a", ["a"]:
+            with self.assertRaisesRegex(kvik.InvalidArgumentError, "the text is "):
+                LLM.tokenize(value)
+        with self.assertRaisesRegex(kvik.InvalidArgumentError, "tokens is None, expected a list"):
+            LLM.detokenize(None)
+        with self.assertRaisesRegex(kvik.InvalidArgumentError, "the continuation has no tokens"):
+            LLM.score_after("a", "")
+        with self.assertRaisesRegex(TypeError, "receive is 5"):
+            kvik.set_log(5)
+
+    def test_values_that_json_cannot_hold_are_named(self):
+        holds_itself = {}
+        holds_itself["a"] = holds_itself
+        for fields, expected in ({"temperature": float("nan")}, "float"), ({"stop": ["\ud800"]}, "surrogates"), ({"kvik": holds_itself}, "Circular"):
+            with self.assertRaisesRegex(kvik.InvalidArgumentError, "cannot be written as JSON: .*" + expected):
+                LLM.generate("a", **fields)
+        with self.assertRaisesRegex(TypeError, "a bytes cannot be written as JSON: b'x'"):
+            LLM.generate("a", stop=b"x")
+        with self.assertRaisesRegex(kvik.InvalidArgumentError, "is no Unicode text"):
+            LLM.tokenize("\ud800")
+
+    def test_values_of_numpy_and_paths_are_taken(self):
+        tokens = LLM.tokenize("ROMEO:")
+        expected = LLM.generate(tokens, **FIXED).text
+        self.assertEqual(LLM.generate(np.array(tokens), **{**FIXED, "max_tokens": np.int64(12), "temperature": np.float32(0)}).text, expected)
+        self.assertEqual([answer.text for answer in LLM.generate(np.array([tokens, tokens]), **FIXED)], [expected] * 2)
+        with LLM.session(np.array(tokens)) as session:
+            self.assertEqual(session.tokens, tokens)
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        kvik.LLM("demo", threads=np.int64(1), kv_bytes=64 << 20, disk=pathlib.Path(folder, "pages")).close()
+        self.assertEqual(os.listdir(folder), ["pages"])
+
     def test_a_forked_process_cannot_use_the_model(self):
         child = os.fork()
         if child == 0:
@@ -254,6 +296,19 @@ class Chats(unittest.TestCase):
     def test_a_schema_holds(self):
         schema = {"type": "object", "properties": {"n": {"const": 5}}, "required": ["n"], "additionalProperties": False}
         self.assertEqual(LLM.chat("a", schema=schema, max_tokens=30).parsed(), {"n": 5})
+
+    def test_a_class_of_pydantic_is_a_schema(self):
+        class Model:  # as far as it is used
+            @classmethod
+            def model_json_schema(cls):
+                return {"type": "object", "properties": {"n": {"const": 5}}, "required": ["n"], "additionalProperties": False}
+        self.assertEqual(LLM.chat("a", schema=Model, max_tokens=30).parsed(), {"n": 5})
+
+    def test_a_whole_answer_is_not_streamed(self):
+        with LLM.session("ROMEO:") as session:
+            for call, other in ((LLM.chat, "stream_chat"), (LLM.generate, "stream"), (lambda _, **fields: session.generate(**fields), "stream")):
+                with self.assertRaisesRegex(kvik.InvalidArgumentError, rf"stream is True, .* call {other}\(\)"):
+                    call("a", stream=True)
 
     def test_a_tool_is_called(self):
         answer = LLM.chat("add", tools=[TOOL], tool_choice="required", max_tokens=80)
