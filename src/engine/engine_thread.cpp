@@ -21,14 +21,15 @@ constexpr std::chrono::seconds kMemoryPatience{2};
 // Cancels between two steps that need no memory.
 constexpr size_t kCancelsAtOnce = 1024;
 
-// Repeats `end`, which ends sequences, until it has enough memory. The sequences that end release
-// theirs, so each attempt gets further.
-template <class End>
-void retry_until_memory_is_free(const End& end) {
+// Repeats `end`, which ends sequences, until it has enough memory or `gives_up` returns true. The
+// sequences that end release theirs, so each attempt gets further.
+template <class End, class GivesUp>
+void retry_until_memory_is_free(const End& end, const GivesUp& gives_up) {
   for (;;) {
     try {
       return end();
     } catch (const std::bad_alloc&) {
+      if (gives_up()) return;
       std::this_thread::sleep_for(kMemoryPause);
     }
   }
@@ -97,11 +98,13 @@ Result<void> EngineThread::check_room() const {
 }
 
 void EngineThread::cancel(RequestId id) {
-  retry_until_memory_is_free([&] {
-    const MutexLock lock(mutex_);
-    cancels_.push_back(id);
-    has_cancels_ = true;
-  });
+  retry_until_memory_is_free(
+      [&] {
+        const MutexLock lock(mutex_);
+        cancels_.push_back(id);
+        has_cancels_ = true;
+      },
+      [] { return false; });
   wake_.notify_one();
 }
 
@@ -199,14 +202,20 @@ bool EngineThread::step() {
 }
 
 // Cancels all requests. If there is not even memory for that, answers that were not read hold it:
-// their clients get no more than an error.
+// their clients get no more than an error. If the thread must stop, the sequences end with the
+// engine.
 void EngineThread::cancel_all() {
   try {
     return engine_->cancel_all();
   } catch (const std::bad_alloc&) {
     engine_->drop_answers();
   }
-  retry_until_memory_is_free([&] { engine_->cancel_all(); });
+  retry_until_memory_is_free([&] { engine_->cancel_all(); }, [&] { return is_stopping(); });
+}
+
+bool EngineThread::is_stopping() const {
+  const MutexLock lock(mutex_);
+  return stopping_;
 }
 
 void EngineThread::begin_step(const RunningStep& step, uint32_t n_running, uint32_t n_waiting) {
@@ -256,7 +265,7 @@ bool EngineThread::take_messages() {
   took_messages_ = !taken_.empty() || !taken_cancels_.empty();
   for (Submission& s : taken_) submit(std::move(s));
   for (const RequestId id : taken_cancels_)
-    retry_until_memory_is_free([&] { engine_->cancel(id); });
+    retry_until_memory_is_free([&] { engine_->cancel(id); }, [&] { return is_stopping(); });
   taken_.clear();
   taken_cancels_.clear();
   if (stop) cancel_all();  // waiting clients get an error

@@ -72,6 +72,7 @@ class EngineThread {
   void submit(Submission submission);
   bool step();
   void cancel_all();
+  bool is_stopping() const;
   void begin_step(const RunningStep& step, uint32_t n_running, uint32_t n_waiting);
   bool are_cancelled(std::span<const RequestId> ids);
 
