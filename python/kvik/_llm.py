@@ -251,11 +251,11 @@ class LLM:
         bodies = [{**_whole_answer(fields, "stream()"), "prompt": plain_prompt(prompt)} for prompt in prompts]
         return [_answer_of(raw) for raw in self.run_all(_COMPLETIONS, bodies, progress=progress)]
 
-    def run_all(self, path: str, bodies: Sequence[Any], *, progress: Progress = None) -> List[Any]:
+    def run_all(self, path: str, bodies: Iterable[Any], *, progress: Progress = None) -> List[Any]:
         """Sends requests like request(), which run in one batch, and returns their answers in the same order. Starts no more of them than the
         engine's queue takes. The first error ends all. progress: as of generate()."""
         with reported(progress, "answers", "prompt") as report:
-            return self._run_all(path, bodies, report or (lambda done, whole: None))
+            return self._run_all(path, listed("bodies", bodies), report or (lambda done, whole: None))
 
     def _run_all(self, path: str, bodies: Sequence[Any], report: Callable[[int, int], None]) -> List[Any]:
         most = 256  # requests in the engine at a time, which admits fewer

@@ -257,6 +257,7 @@ class Completions(unittest.TestCase):
         seen = []
         LLM.generate(["ROMEO:", "JULIET:", "NURSE:"], progress=lambda done, whole: seen.append((done, whole)), max_tokens=2)
         self.assertEqual(seen, [(1, 3), (2, 3), (3, 3)])
+        self.assertEqual(len(LLM.run_all("/tokenize", ({"content": text} for text in "ab"))), 2)
         with self.assertRaisesRegex(RuntimeError, "enough"):
             LLM.generate(["ROMEO:"] * 3, progress=lambda done, whole: (_ for _ in ()).throw(RuntimeError("enough")), max_tokens=2)
 
