@@ -69,7 +69,8 @@ def main():
     print("| engine and model | tokens/s (each round) | first / this |\n|---|---|---|")
     for contestant, found in speeds.items():
         name, _, rest = contestant.partition("=")
-        label = f"{name} {os.path.basename(shlex.split(rest.partition(':')[2])[0])}"
+        model, *flags = shlex.split(rest.partition(":")[2])
+        label = " ".join((name, os.path.basename(model), *flags))
         print(f"| {label} | {', '.join(f'{speed:.1f}' for speed in found)} | {first / statistics.median(found):.2f}× |")
 
 

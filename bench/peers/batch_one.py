@@ -13,6 +13,7 @@ class Kvik:
     def __init__(self, options):
         import kvik
         self.llm = kvik.LLM(options.model, ctx=2048, threads=options.threads)
+        self.system = f"{kvik.__version__} {self.llm.info['backend']} {self.llm.info['kv_type']}"
 
     def run(self, prompts, n):
         answers = self.llm.generate(prompts, max_tokens=n, temperature=0, ignore_eos=True)
@@ -26,7 +27,7 @@ class LlamaCppPython:
         import llama_cpp
         self.llm = llama_cpp.Llama(options.model, n_ctx=2048, n_threads=options.threads, n_threads_batch=options.threads, verbose=False)
         self.never = {str(self.llm.token_eos()): -100.0}
-        self.system = llama_cpp.llama_print_system_info().decode()
+        self.system = f"{llama_cpp.__version__} {llama_cpp.llama_print_system_info().decode()}"
 
     def run(self, prompts, n):
         answers = [self.llm.create_completion(prompt, max_tokens=n, temperature=0, logit_bias=self.never) for prompt in prompts]
@@ -42,7 +43,7 @@ class CTranslate2:
         self.generator = ctranslate2.Generator(options.model, device="cpu", intra_threads=options.threads, compute_type=options.type or "default")
         self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(options.model, "tokenizer.json"))
         self.batch = options.batch
-        self.system = self.generator.compute_type
+        self.system = f"{ctranslate2.__version__} {self.generator.compute_type}"
 
     def run(self, prompts, n):
         tokens = [self.tokenizer.encode(prompt).tokens for prompt in prompts]
@@ -51,12 +52,15 @@ class CTranslate2:
 
 
 class Vllm:
-    """--model is a folder in Hugging Face's format."""
+    """--model is a folder in Hugging Face's format. Its documents advise to preload libtcmalloc and libiomp5."""
 
     def __init__(self, options):
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", f"0-{options.threads - 1}")  # by default it leaves one processor unused
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")  # GiB
         import vllm
         self.params = vllm.SamplingParams
         self.llm = vllm.LLM(options.model, dtype=options.type or "bfloat16", max_model_len=2048, disable_log_stats=True)
+        self.system = vllm.__version__
 
     def run(self, prompts, n):
         outputs = self.llm.generate(prompts, self.params(max_tokens=n, temperature=0, ignore_eos=True), use_tqdm=False)

@@ -6,22 +6,26 @@ import dataclasses
 import json
 import math
 import os
+import weakref
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union, overload
 
 from . import _native
-from ._errors import ExhaustedError, KvikError
+from ._errors import ExhaustedError, InvalidArgumentError, KvikError, NotFoundError
 from ._events import answer_of, async_events, events
+from ._progress import Progress, reported
+from ._values import Prompt, encoded, is_token, listed, plain_prompt, tokens_of
 
 if TYPE_CHECKING:
     import numpy
 
     from ._session import Session
 
-Prompt = Union[str, Sequence[int]]
+Schema = Union[None, Mapping[str, Any], type]  # a JSON schema, or a class of Pydantic
 Messages = Union[str, Sequence[Mapping[str, Any]]]
 _FULL_MS = 5  # time after which a full queue is tried again
 _COMPLETIONS, _CHAT = "/v1/completions", "/v1/chat/completions"
 _LEVELS = ("debug", "info", "warn", "error")
+_open_models: "weakref.WeakSet[LLM]" = weakref.WeakSet()  # those that unpickled sessions may belong to
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +104,8 @@ def set_log(receive: Optional[Callable[[str, str], None]], least: str = "info") 
 
     The function runs on threads of the library and must be quick. One per process.
     """
+    if not (receive is None or callable(receive)):
+        raise TypeError(f"receive is {receive!r}, expected a function of level and message")
     if least not in _LEVELS:
         raise ValueError(f"least is {least!r}, expected one of {', '.join(_LEVELS)}")
     _native.set_log(_LEVELS.index(least), None if receive is None else lambda level, message: receive(_LEVELS[level], message))
@@ -109,7 +115,8 @@ class LLM:
     """A loaded model. Any thread may use it; requests that run at the same time are computed in one batch.
 
     `model` is a .gguf file, a folder in Hugging Face's format, "demo" or "synthetic:PRESET". `options` are those of docs/guides/library.md:
-    ctx, threads, kv_type, kv_bytes, device, adapter, adapters, draft, disk, … `progress(done, all)` is called while it loads.
+    ctx, threads, kv_type, kv_bytes, device, adapter, adapters, draft, disk, … While it loads, `progress(done, all)` is called with bytes;
+    True shows a bar if tqdm is installed.
 
     >>> llm = LLM("demo", ctx=512)
     >>> llm.vocabulary
@@ -119,13 +126,28 @@ class LLM:
     >>> llm.close()
     """
 
-    def __init__(self, model: "Union[str, os.PathLike[str]]", *, progress: Optional[Callable[[int, int], None]] = None, **options: Any) -> None:
+    def __init__(self, model: "Union[str, os.PathLike[str]]", *, progress: Progress = None, **options: Any) -> None:
         given = {name: value for name, value in options.items() if value is not None}
-        self._model = _native.Model(os.fspath(model), json.dumps(given), progress)
+        with reported(progress, "loading", "B", unit_scale=True) as report:
+            self._model = _native.Model(os.fspath(model), encoded(given), report)
+        self._digest = str(self.info["digest"])  # of the weights; pickled sessions name it
+        _open_models.add(self)
 
     def close(self) -> None:
         """Releases the model, after its requests and sessions have ended."""
+        _open_models.discard(self)
         self._model.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a model cannot be pickled: open it in the process that uses it")
+
+    @staticmethod
+    def _of_digest(digest: str) -> "LLM":
+        """Returns an open model of this process. A forked process does not have those of its parent."""
+        for llm in list(_open_models):
+            if llm._digest == digest and llm._model.is_usable():
+                return llm
+        raise NotFoundError(f"the session belongs to the model with the digest {digest}, which is not open in this process: open it first")
 
     def __enter__(self) -> "LLM":
         return self
@@ -171,7 +193,7 @@ class LLM:
         return self._model.detokenize(tokens)
 
     def _tokens(self, prompt: Prompt) -> List[int]:
-        return self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+        return self.tokenize(prompt) if isinstance(prompt, str) else tokens_of(prompt)
 
     # --- requests ---
 
@@ -197,18 +219,18 @@ class LLM:
 
     def start(self, path: str, body: Any = None, *, method: Optional[str] = None) -> _native.Request:
         """Starts a request of the HTTP API, and returns its handle."""
-        text = "" if body is None else json.dumps(body)
-        return self._model.request(method or ("GET" if body is None else "POST"), path, text)
+        return self._model.request(method or ("GET" if body is None else "POST"), path, b"" if body is None else encoded(body))
 
     # --- completions ---
 
     @overload
-    def generate(self, prompt: str, **fields: Any) -> Answer: ...
+    def generate(self, prompt: str, *, progress: Progress = None, **fields: Any) -> Answer: ...
     @overload
-    def generate(self, prompt: "Iterable[Prompt]", **fields: Any) -> List[Answer]: ...
+    def generate(self, prompt: "Iterable[Prompt]", *, progress: Progress = None, **fields: Any) -> List[Answer]: ...
 
-    def generate(self, prompt: "Union[Prompt, Iterable[Prompt]]", **fields: Any) -> "Union[Answer, List[Answer]]":
+    def generate(self, prompt: "Union[Prompt, Iterable[Prompt]]", *, progress: Progress = None, **fields: Any) -> "Union[Answer, List[Answer]]":
         """Completes a prompt, a text or a list of tokens. Several prompts run in one batch, and their answers come in the same order.
+        `progress(done, all)` is called with the number of answers; True shows a bar if tqdm is installed.
 
         `fields` are those of /v1/completions: max_tokens, temperature, stop, seed, logprobs, json_schema, model (an adapter), …
 
@@ -219,29 +241,40 @@ class LLM:
         True
         """
         if isinstance(prompt, str):
-            return self._answers([prompt], fields)[0]
-        prompts = list(prompt)
-        if prompts and all(isinstance(token, int) for token in prompts):
-            return self._answers([prompts], fields)[0]
-        return self._answers(prompts, fields)
+            return self._answers([prompt], fields, progress)[0]
+        prompts = listed("the prompt", prompt, "a text, a list of tokens, or a list of prompts")
+        if prompts and all(map(is_token, prompts)):
+            return self._answers([prompts], fields, progress)[0]
+        return self._answers(prompts, fields, progress)
 
-    def _answers(self, prompts: Sequence[Any], fields: Mapping[str, Any]) -> List[Answer]:
-        return [_answer_of(raw) for raw in self.run_all(_COMPLETIONS, ({**fields, "prompt": prompt, "stream": False} for prompt in prompts))]
+    def _answers(self, prompts: Sequence[Any], fields: Mapping[str, Any], progress: Progress) -> List[Answer]:
+        bodies = [{**_whole_answer(fields, "stream()"), "prompt": plain_prompt(prompt)} for prompt in prompts]
+        return [_answer_of(raw) for raw in self.run_all(_COMPLETIONS, bodies, progress=progress)]
 
-    def run_all(self, path: str, bodies: Iterable[Any]) -> List[Any]:
+    def run_all(self, path: str, bodies: Iterable[Any], *, progress: Progress = None) -> List[Any]:
         """Sends requests like request(), which run in one batch, and returns their answers in the same order. Starts no more of them than the
-        engine's queue takes. The first error ends all."""
+        engine's queue takes. The first error ends all. progress: as of generate()."""
+        with reported(progress, "answers", "prompt") as report:
+            return self._run_all(path, listed("bodies", bodies), report or (lambda done, whole: None))
+
+    def _run_all(self, path: str, bodies: Sequence[Any], report: Callable[[int, int], None]) -> List[Any]:
         most = 256  # requests in the engine at a time, which admits fewer
         answers: List[Any] = []
         running: "collections.deque[_native.Request]" = collections.deque()
+
+        def take(at_most_ms: Optional[int] = None) -> None:
+            answer = answer_of(running[0], at_most_ms)
+            if answer is not None:
+                answers.append(answer)
+                running.popleft().close()
+                report(len(answers), len(bodies))
+
         try:
             for body in bodies:
                 while not self._started(path, body, running, most):
-                    answer = answer_of(running[0], _FULL_MS)
-                    if answer is not None:
-                        answers.append(answer)
-                        running.popleft().close()
-            answers.extend(answer_of(request) for request in running)
+                    take(_FULL_MS)
+            while running:
+                take()
         finally:
             for request in running:
                 request.close()
@@ -261,24 +294,25 @@ class LLM:
 
     def stream(self, prompt: Prompt, **fields: Any) -> Iterator[str]:
         """Yields the text of a completion as it is generated."""
-        for event in self.events(_COMPLETIONS, _streamed(fields, prompt=_plain(prompt))):
+        for event in self.events(_COMPLETIONS, _streamed(fields, prompt=plain_prompt(prompt))):
             yield from _texts_of(event)
 
     async def agenerate(self, prompt: Prompt, **fields: Any) -> Answer:
         """Like generate() of one prompt. Run several with asyncio.gather(): they run in one batch."""
-        return _answer_of(await _only(self.async_events(_COMPLETIONS, {**fields, "prompt": _plain(prompt), "stream": False})))
+        return _answer_of(await _only(self.async_events(_COMPLETIONS, {**_whole_answer(fields, "astream()"), "prompt": plain_prompt(prompt)})))
 
     async def astream(self, prompt: Prompt, **fields: Any) -> AsyncIterator[str]:
         """Like stream()."""
-        async for event in self.async_events(_COMPLETIONS, _streamed(fields, prompt=_plain(prompt))):
+        async for event in self.async_events(_COMPLETIONS, _streamed(fields, prompt=plain_prompt(prompt))):
             for text in _texts_of(event):
                 yield text
 
     # --- chat ---
 
-    def chat(self, messages: Messages, *, tools: Optional[Sequence[Mapping[str, Any]]] = None, schema: Optional[Mapping[str, Any]] = None,
+    def chat(self, messages: Messages, *, tools: Optional[Sequence[Mapping[str, Any]]] = None, schema: Schema = None,
              **fields: Any) -> ChatAnswer:
-        """Answers a conversation: a question, or messages as in OpenAI's API. schema: a JSON schema of the content.
+        """Answers a conversation: a question, or messages as in OpenAI's API. schema: a JSON schema of the content, or a class
+        of Pydantic.
 
         `fields` are those of /v1/chat/completions: max_tokens, temperature, tool_choice, reasoning_effort, …
 
@@ -287,21 +321,22 @@ class LLM:
         ...     llm.chat("A number?", schema=schema, max_tokens=20).parsed()
         {'n': 7}
         """
-        return _chat_answer_of(self.request(_CHAT, _chat_body(messages, tools, schema, fields)))
+        return _chat_answer_of(self.request(_CHAT, _chat_body(messages, tools, schema, _whole_answer(fields, "stream_chat()"))))
 
     def stream_chat(self, messages: Messages, *, tools: Optional[Sequence[Mapping[str, Any]]] = None,
-                    schema: Optional[Mapping[str, Any]] = None, **fields: Any) -> Iterator[Delta]:
+                    schema: Schema = None, **fields: Any) -> Iterator[Delta]:
         """Yields the pieces of an answer as they are generated."""
         for event in self.events(_CHAT, _streamed(_chat_body(messages, tools, schema, fields))):
             yield from _deltas_of(event)
 
     async def achat(self, messages: Messages, *, tools: Optional[Sequence[Mapping[str, Any]]] = None,
-                    schema: Optional[Mapping[str, Any]] = None, **fields: Any) -> ChatAnswer:
+                    schema: Schema = None, **fields: Any) -> ChatAnswer:
         """Like chat()."""
-        return _chat_answer_of(await _only(self.async_events(_CHAT, _chat_body(messages, tools, schema, fields))))
+        body = _chat_body(messages, tools, schema, _whole_answer(fields, "astream_chat()"))
+        return _chat_answer_of(await _only(self.async_events(_CHAT, body)))
 
     async def astream_chat(self, messages: Messages, *, tools: Optional[Sequence[Mapping[str, Any]]] = None,
-                           schema: Optional[Mapping[str, Any]] = None, **fields: Any) -> AsyncIterator[Delta]:
+                           schema: Schema = None, **fields: Any) -> AsyncIterator[Delta]:
         """Like stream_chat()."""
         async for event in self.async_events(_CHAT, _streamed(_chat_body(messages, tools, schema, fields))):
             for delta in _deltas_of(event):
@@ -338,7 +373,9 @@ class LLM:
         True
         """
         before = self._tokens(context)
-        after = self.tokenize(more, add_special=False) if isinstance(more, str) else list(more)
+        after = self.tokenize(more, add_special=False) if isinstance(more, str) else listed("the continuation", more, "a text or a list of tokens")
+        if not before or not after:
+            raise InvalidArgumentError(f"the {'continuation' if before else 'context'} has no tokens, expected at least one")
         return Scores(*self._model.score_after(before + after, len(before)))
 
     def perplexity(self, prompt: Prompt) -> float:
@@ -358,15 +395,15 @@ class LLM:
     def session(self, prompt: Prompt = "", *, keep_s: int = 0) -> "Session":
         """Creates a session with the prompt's tokens. keep_s: for that time after each use, pages of others are evicted first."""
         from ._session import Session
-        session = Session(self, self._model.session(keep_s))
-        if prompt:
+        session = Session(self, self._model.session(keep_s), keep_s)
+        if not isinstance(prompt, str) or prompt:
             session.append(self._tokens(prompt))
         return session
 
     def load_session(self, path: "Union[str, os.PathLike[str]]", *, keep_s: int = 0) -> "Session":
         """Creates a session from a file of Session.save()."""
         from ._session import Session
-        return Session(self, self._model.load_session(os.fspath(path), keep_s))
+        return Session(self, self._model.load_session(os.fspath(path), keep_s), keep_s)
 
     def import_pages(self, path: "Union[str, os.PathLike[str]]") -> int:
         """Takes K and V from a file of Session.export() or `kvik cache export`, which is not authenticated, and returns their number of tokens.
@@ -374,22 +411,31 @@ class LLM:
         return self._model.import_pages(os.fspath(path))
 
 
-def _plain(prompt: Prompt) -> Any:
-    return prompt if isinstance(prompt, str) else [int(token) for token in prompt]
+def _whole_answer(fields: Mapping[str, Any], stream: str) -> Dict[str, Any]:
+    """Returns the fields of a request that is not streamed."""
+    if fields.get("stream"):
+        raise InvalidArgumentError(f"stream is {fields['stream']!r}, but this function returns whole answers: call {stream}")
+    return {**fields, "stream": False}
 
 
 def _streamed(fields: Mapping[str, Any], **more: Any) -> Dict[str, Any]:
     return {**fields, **more, "stream": True}
 
 
-def _chat_body(messages: Messages, tools: Optional[Sequence[Mapping[str, Any]]], schema: Optional[Mapping[str, Any]],
+def _chat_body(messages: Messages, tools: Optional[Sequence[Mapping[str, Any]]], schema: Schema,
                fields: Mapping[str, Any]) -> Dict[str, Any]:
-    body: Dict[str, Any] = {**fields, "messages": [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)}
+    body: Dict[str, Any] = {**fields, "messages": [{"role": "user", "content": messages}] if isinstance(messages, str) else
+                            listed("messages", messages, "a text or a list of messages")}
     if tools is not None:
-        body["tools"] = list(tools)
+        body["tools"] = listed("tools", tools)
     if schema is not None:
-        body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+        body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": _schema_of(schema)}}
     return body
+
+
+def _schema_of(schema: Any) -> Any:
+    of_class = getattr(schema, "model_json_schema", None)
+    return of_class() if of_class else schema
 
 
 async def _only(found: AsyncIterator[Any]) -> Any:

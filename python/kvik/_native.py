@@ -5,12 +5,13 @@ ctypes releases Python's global lock during each call.
 from __future__ import annotations
 
 import ctypes
-import operator
 import os
+import threading
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Iterable, List, Optional, Sequence
 
 from ._errors import error_of
+from ._values import listed, text_bytes, whole
 
 NONE, DATA, END = 0, 1, 2  # kvik_event
 ADD_SPECIAL, PARSE_SPECIAL = 1, 2  # kvik_tokenize_flags
@@ -82,19 +83,8 @@ def _call(name: str, *arguments: Any) -> None:
         raise error_of(code, error.message.decode("utf-8", "replace"))
 
 
-def _whole(name: str, value: Any, bits: int) -> int:
-    """Checks an integer, which ctypes would cut to its lowest bits."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise error_of(1, f"{name} is {value!r}, expected an integer") from None
-    if not 0 <= number < 1 << bits:
-        raise error_of(1, f"{name} is {number}, expected 0 to {(1 << bits) - 1}")
-    return number
-
-
 def _array(tokens: Iterable[int]) -> Any:
-    values = [_whole("a token", value, 32) for value in tokens]
+    values = [whole("a token", value, 32) for value in listed("tokens", tokens)]
     return (c_uint32 * len(values))(*values)
 
 
@@ -159,74 +149,109 @@ class Handle:
             raise error_of(7, f"the {self._what} belongs to the process {owned.process}, from which this one was forked")
         return owned
 
+    def is_usable(self) -> bool:
+        """Returns whether it is open, and of this process."""
+        owned = self._owned
+        return owned is not None and owned.process == os.getpid()
+
     def close(self) -> None:
         self._owned = None
 
 
-class Request(Handle):
-    def __init__(self, pointer: Optional[int]) -> None:
-        super().__init__(pointer, "kvik_request_free", "request")
+class _OneThread(Handle):
+    """A handle that the library lets one thread use at a time: the calls of others wait."""
+
+    def __init__(self, pointer: Optional[int], release: str, what: str, lock: Any = None) -> None:
+        super().__init__(pointer, release, what)
+        self._lock = lock or threading.RLock()
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        owned = self.pointer  # raises first: a forked process may have a copy of a lock that stays locked
+        with self._lock:
+            _call(name, owned, *arguments)
+
+
+class Request(_OneThread):
+    """lock: that of the session which the request extends."""
+
+    def __init__(self, pointer: Optional[int], lock: Any = None) -> None:
+        super().__init__(pointer, "kvik_request_free", "request", lock)
 
     def next(self, timeout_ms: int) -> "tuple[int, bytes]":
         """Returns the next event and its data."""
         event, data, n_bytes = c_int(), c_void_p(), c_size_t()
-        _call("kvik_request_next", self.pointer, timeout_ms, byref(event), byref(data), byref(n_bytes))
-        return event.value, ctypes.string_at(data, n_bytes.value) if event.value == DATA else b""
+        owned = self.pointer
+        with self._lock:
+            _call("kvik_request_next", owned, timeout_ms, byref(event), byref(data), byref(n_bytes))
+            return event.value, ctypes.string_at(data, n_bytes.value) if event.value == DATA else b""
 
     def cancel(self) -> None:
         _library.kvik_request_cancel(self.pointer)
 
     def wake_fd(self, fd: int) -> None:
         """Lets the library write to the file descriptor whenever there is an event."""
-        _call("kvik_request_set_wake", self.pointer, ctypes.cast(_library.kvik_wake_fd, c_void_p), c_void_p(fd))
+        self._call("kvik_request_set_wake", ctypes.cast(_library.kvik_wake_fd, c_void_p), c_void_p(fd))
 
 
-class SessionHandle(Handle):
+class SessionHandle(_OneThread):
     def __init__(self, pointer: Optional[int]) -> None:
         super().__init__(pointer, "kvik_session_free", "session")
 
     def fork(self) -> "SessionHandle":
         copy = c_void_p()
-        _call("kvik_session_fork", self.pointer, byref(copy))
+        self._call("kvik_session_fork", byref(copy))
         return SessionHandle(copy.value)
 
     def append(self, tokens: Sequence[int]) -> None:
-        _call("kvik_session_append", self.pointer, _array(tokens), len(tokens))
+        self._call("kvik_session_append", _array(tokens), len(tokens))
 
     def truncate(self, n_tokens: int) -> None:
-        _call("kvik_session_truncate", self.pointer, _whole("n_tokens", n_tokens, 64))
+        self._call("kvik_session_truncate", whole("n_tokens", n_tokens, 64))
 
     def tokens(self) -> List[int]:
         n_tokens = c_size_t()
-        first = _library.kvik_session_tokens(self.pointer, byref(n_tokens))
-        return first[:n_tokens.value] if n_tokens.value else []
+        owned = self.pointer
+        with self._lock:
+            first = _library.kvik_session_tokens(owned, byref(n_tokens))
+            return first[:n_tokens.value] if n_tokens.value else []
 
     def prefill(self) -> None:
-        _call("kvik_session_prefill", self.pointer)
+        self._call("kvik_session_prefill")
 
     def logits(self, n_floats: int) -> Any:
         out = (c_float * n_floats)()
-        _call("kvik_session_logits", self.pointer, out, n_floats)
+        self._call("kvik_session_logits", out, n_floats)
         return out
 
-    def generate(self, options: str) -> Request:
+    def generate(self, options: bytes) -> Request:
         request = c_void_p()
-        _call("kvik_session_generate", self.pointer, options.encode(), byref(request))
-        return Request(request.value)
+        self._call("kvik_session_generate", options, byref(request))
+        return Request(request.value, self._lock)
 
     def save(self, path: str) -> None:
-        _call("kvik_session_save", self.pointer, _path(path))
+        self._call("kvik_session_save", _path(path))
 
     def export(self, path: str) -> None:
-        _call("kvik_session_export", self.pointer, _path(path))
+        self._call("kvik_session_export", _path(path))
 
 
 class Model(Handle):
-    def __init__(self, path: str, options: str, progress: Optional[Callable[[int, int], None]]) -> None:
+    def __init__(self, path: str, options: bytes, progress: Optional[Callable[[int, int], None]]) -> None:
         model = c_void_p()
-        callback = _Progress(lambda done, whole, _: progress(done, whole)) if progress else _Progress()
-        _call("kvik_model_open", _path(path), options.encode(), callback, None, byref(model))
+        raised: List[BaseException] = []
+
+        def report(done: int, whole: int, _: Any) -> None:
+            try:
+                if progress and not raised:
+                    progress(done, whole)
+            except BaseException as error:  # ctypes would print it, Ctrl-C too, and go on
+                raised.append(error)
+
+        _call("kvik_model_open", _path(path), options, _Progress(report) if progress else _Progress(), None, byref(model))
         super().__init__(model.value, "kvik_model_close", "model")
+        if raised:
+            self.close()
+            raise raised[0]
 
     def info(self) -> str:
         return self._text("kvik_model_info")
@@ -252,7 +277,7 @@ class Model(Handle):
         return _library.kvik_model_dimension(self.pointer)
 
     def tokenize(self, text: str, flags: int) -> List[int]:
-        data, first, n_tokens = text.encode(), _TOKENS(), c_size_t()
+        data, first, n_tokens = text_bytes("the text", text), _TOKENS(), c_size_t()
         _call("kvik_tokenize", self.pointer, data, len(data), flags, byref(first), byref(n_tokens))
         try:
             return first[:n_tokens.value]
@@ -273,22 +298,23 @@ class Model(Handle):
     def score_after(self, tokens: Sequence[int], n_context: int) -> "tuple[List[float], List[int]]":
         n = max(len(tokens) - n_context, 0)
         logprobs, likeliest = (c_float * n)(), (c_uint32 * n)()
-        _call("kvik_score_after", self.pointer, _array(tokens), len(tokens), _whole("n_context", n_context, 64), logprobs, likeliest)
+        _call("kvik_score_after", self.pointer, _array(tokens), len(tokens), whole("n_context", n_context, 64), logprobs, likeliest)
         return list(logprobs), list(likeliest)
 
-    def request(self, method: str, path: str, body: str) -> Request:
-        data, request = body.encode(), c_void_p()
-        _call("kvik_request_start", self.pointer, _c_text("method", method.encode()), _c_text("path", path.encode()), data, len(data), byref(request))
+    def request(self, method: str, path: str, body: bytes) -> Request:
+        request = c_void_p()
+        _call("kvik_request_start", self.pointer, _c_text("method", text_bytes("method", method)), _c_text("path", text_bytes("path", path)), body,
+              len(body), byref(request))
         return Request(request.value)
 
     def session(self, keep_s: int) -> SessionHandle:
         session = c_void_p()
-        _call("kvik_session_create", self.pointer, _whole("keep_s", keep_s, 32), byref(session))
+        _call("kvik_session_create", self.pointer, whole("keep_s", keep_s, 32), byref(session))
         return SessionHandle(session.value)
 
     def load_session(self, path: str, keep_s: int) -> SessionHandle:
         session = c_void_p()
-        _call("kvik_session_load", self.pointer, _path(path), _whole("keep_s", keep_s, 32), byref(session))
+        _call("kvik_session_load", self.pointer, _path(path), whole("keep_s", keep_s, 32), byref(session))
         return SessionHandle(session.value)
 
     def import_pages(self, path: str) -> int:

@@ -1,13 +1,13 @@
 """Sequences of tokens whose K and V are cached."""
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any, Iterator, List, Sequence, Union
 
 from . import _native
 from ._events import events
-from ._llm import LLM, Answer, _answer_of, _numpy_of, _texts_of
+from ._llm import LLM, Answer, _answer_of, _numpy_of, _texts_of, _whole_answer
+from ._values import encoded
 
 if TYPE_CHECKING:
     import numpy
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 class Session:
     """A sequence of tokens; LLM.session() creates it. The cache holds its K and V, and shares them with forks and with all prompts that begin
-    alike. One thread at a time.
+    alike. One thread at a time: calls of others wait.
+
+    A pickled session has the digest of the model's weights and the tokens, by which caches know K and V. It is unpickled where the same model is
+    open, as by load_session(): what neither the model's memory nor its folder `disk` holds is computed again.
 
     >>> with LLM("demo", ctx=512) as llm, llm.session("ROMEO:") as session, session.fork() as fork:
     ...     answer = session.generate(max_tokens=4, temperature=0)
@@ -23,8 +26,8 @@ class Session:
     4
     """
 
-    def __init__(self, llm: LLM, handle: _native.SessionHandle) -> None:
-        self._llm, self._handle = llm, handle
+    def __init__(self, llm: LLM, handle: _native.SessionHandle, keep_s: int = 0) -> None:
+        self._llm, self._handle, self._keep_s = llm, handle, keep_s
 
     def close(self) -> None:
         self._handle.close()
@@ -58,7 +61,16 @@ class Session:
 
     def fork(self) -> "Session":
         """Returns a session with the same tokens. It shares their K and V and copies nothing."""
-        return Session(self._llm, self._handle.fork())
+        return Session(self._llm, self._handle.fork(), self._keep_s)
+
+    def __copy__(self) -> "Session":
+        return self.fork()
+
+    def __deepcopy__(self, _: Any) -> "Session":
+        return self.fork()
+
+    def __reduce__(self) -> Any:
+        return _unpickled, (self._llm._digest, self.tokens, self._keep_s)
 
     def prefill(self) -> None:
         """Computes K and V of all tokens that the cache does not hold."""
@@ -70,11 +82,11 @@ class Session:
 
     def generate(self, **fields: Any) -> Answer:
         """Continues the session, and appends the generated tokens. `fields` are those of /v1/completions without prompt, n and echo."""
-        return next(_answer_of(raw) for raw in events(self._handle.generate(json.dumps({**fields, "stream": False}))))
+        return next(_answer_of(raw) for raw in events(self._handle.generate(encoded(_whole_answer(fields, "stream()")))))
 
     def stream(self, **fields: Any) -> Iterator[str]:
         """Like generate(), but yields the text as it is generated. Only the tokens of what was yielded are appended."""
-        for event in events(self._handle.generate(json.dumps({**fields, "stream": True}))):
+        for event in events(self._handle.generate(encoded({**fields, "stream": True}))):
             yield from _texts_of(event)
 
     def save(self, path: "Union[str, os.PathLike[str]]") -> None:
@@ -84,3 +96,7 @@ class Session:
     def export(self, path: "Union[str, os.PathLike[str]]") -> None:
         """Writes K and V to a file for LLM.import_pages(), of this machine or another one. The model needs the option `disk`."""
         self._handle.export(os.fspath(path))
+
+
+def _unpickled(digest: str, tokens: List[int], keep_s: int) -> Session:
+    return LLM._of_digest(digest).session(tokens, keep_s=keep_s)

@@ -8,6 +8,7 @@ import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import LLM, Session
+from ._values import listed, plain_prompt
 
 _IGNORED = frozenset((
     "embedding", "flash_attn", "logits_all", "main_gpu", "n_batch", "n_gpu_layers", "n_threads_batch", "n_ubatch", "numa", "offload_kqv", "op_offload",
@@ -49,7 +50,7 @@ class Llama:
     def create_completion(self, prompt: Union[str, Sequence[int]], max_tokens: Optional[int] = 16, temperature: float = 0.8, top_p: float = 0.95,
                           min_p: float = 0.05, top_k: int = 40, stream: bool = False, **fields: Any) -> Union[Answer, Iterator[Answer]]:
         """Completes a prompt. `fields`: stop, echo, logprobs, seed, suffix, grammar (GBNF), repeat_penalty, … of /v1/completions."""
-        body = self._body(fields, prompt=prompt if isinstance(prompt, str) else [int(token) for token in prompt], max_tokens=_limit(max_tokens),
+        body = self._body(fields, prompt=plain_prompt(prompt), max_tokens=_limit(max_tokens),
                           temperature=temperature, top_p=top_p, min_p=min_p, top_k=top_k, stream=stream)
         return self._llm.events("/v1/completions", body) if stream else self._llm.request("/v1/completions", body)
 
@@ -59,7 +60,7 @@ class Llama:
                                top_p: float = 0.95, min_p: float = 0.05, top_k: int = 40, stream: bool = False,
                                **fields: Any) -> Union[Answer, Iterator[Answer]]:
         """Answers a conversation. `fields`: tools, tool_choice, response_format, stop, seed, … of /v1/chat/completions."""
-        body = self._body(fields, messages=list(messages), max_tokens=_limit(max_tokens), temperature=temperature, top_p=top_p, min_p=min_p,
+        body = self._body(fields, messages=listed("messages", messages), max_tokens=_limit(max_tokens), temperature=temperature, top_p=top_p, min_p=min_p,
                           top_k=top_k, stream=stream)
         form = body.get("response_format")
         if form and form.get("type") == "json_object" and form.get("schema") is not None:  # llama-cpp-python's place for a schema
@@ -84,6 +85,8 @@ class Llama:
     # --- tokens ---
 
     def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> List[int]:
+        if not isinstance(text, bytes):
+            raise TypeError(f"text is {text!r:.100}, expected bytes")
         return self._llm.tokenize(text.decode("utf-8", "replace"), add_special=add_bos, parse_special=special)
 
     def detokenize(self, tokens: Sequence[int]) -> bytes:
@@ -125,7 +128,7 @@ class Llama:
 
     def eval(self, tokens: Sequence[int]) -> None:
         """Appends tokens and computes them."""
-        self._session.append(list(tokens))
+        self._session.append(listed("tokens", tokens))
         self._session.prefill()
 
     def save_state(self) -> Session:

@@ -9,6 +9,7 @@ import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import kvik
+from ._values import is_token, listed, plain_prompt
 
 _IGNORED = frozenset((
     "block_size", "disable_log_stats", "dtype", "enable_chunked_prefill", "enable_prefix_caching", "enforce_eager", "gpu_memory_utilization",
@@ -73,7 +74,7 @@ class LLM:
     """A model that answers lists of prompts in batches.
 
     >>> llm = LLM("demo", max_model_len=512)
-    >>> [output.outputs[0].finish_reason for output in llm.generate(["ROMEO:", "JULIET:"], SamplingParams(max_tokens=4))]
+    >>> [output.outputs[0].finish_reason for output in llm.generate(["ROMEO:", "JULIET:"], SamplingParams(max_tokens=4, temperature=0))]
     ['length', 'length']
     >>> llm.close()
     """
@@ -89,41 +90,47 @@ class LLM:
 
     def generate(self, prompts: "Union[Prompt, Sequence[Prompt]]", sampling_params: "Union[None, SamplingParams, Sequence[SamplingParams]]" = None,
                  use_tqdm: bool = False) -> List[RequestOutput]:
-        """Completes prompts: texts, lists of tokens or mappings."""
-        del use_tqdm
-        prompt_list: List[Any] = [prompts] if isinstance(prompts, (str, Mapping)) or _is_tokens(prompts) else list(prompts)
-        named = [_prompt_of(prompt) for prompt in prompt_list]
-        bodies = ({**fields, "prompt": prompt} for prompt, fields in zip(named, self._fields(sampling_params, len(named))))
-        answers = self._llm.run_all("/v1/completions", bodies)
+        """Completes prompts: texts, lists of tokens or mappings. use_tqdm: shows a bar if tqdm is installed."""
+        named = [_prompt_of(prompt) for prompt in ([prompts] if _is_one(prompts) else listed("prompts", prompts, "a prompt or a list of prompts"))]
+        bodies = [{**fields, "prompt": prompt} for prompt, fields in zip(named, self._fields(sampling_params, len(named)))]
+        answers = self._llm.run_all("/v1/completions", bodies, progress=use_tqdm)
         return [_output_of(answer, prompt) for answer, prompt in zip(answers, named)]
 
     def chat(self, messages: "Union[Messages, Sequence[Messages]]", sampling_params: "Union[None, SamplingParams, Sequence[SamplingParams]]" = None,
              use_tqdm: bool = False, tools: Optional[Sequence[Mapping[str, Any]]] = None,
              chat_template_kwargs: Optional[Mapping[str, Any]] = None) -> List[RequestOutput]:
-        """Answers a conversation, or several."""
-        del use_tqdm
-        conversations: List[Any] = [messages] if messages and isinstance(messages[0], Mapping) else list(messages)
+        """Answers a conversation, or several. use_tqdm: as of generate()."""
+        given = listed("messages", messages, "a list of messages or of such lists")
+        conversations: List[Any] = [given] if given and isinstance(given[0], Mapping) else given
         more = {name: value for name, value in (("tools", tools), ("chat_template_kwargs", chat_template_kwargs)) if value}
-        bodies = ({**_chat_fields(fields), **more, "messages": list(conversation)}
-                  for conversation, fields in zip(conversations, self._fields(sampling_params, len(conversations))))
-        return [_output_of(answer, None) for answer in self._llm.run_all("/v1/chat/completions", bodies)]
+        bodies = [{**_chat_fields(fields), **more, "messages": listed("messages", conversation, "a list of messages")}
+                  for conversation, fields in zip(conversations, self._fields(sampling_params, len(conversations)))]
+        return [_output_of(answer, None) for answer in self._llm.run_all("/v1/chat/completions", bodies, progress=use_tqdm)]
 
     def _fields(self, params: "Union[None, SamplingParams, Sequence[SamplingParams]]", n: int) -> List[Dict[str, Any]]:
-        each = [params or SamplingParams()] * n if params is None or isinstance(params, SamplingParams) else list(params)
+        each = [params or SamplingParams()] * n if params is None or isinstance(params, SamplingParams) else \
+            listed("sampling_params", params, "SamplingParams or a list of them")
+        for one in each:
+            if not isinstance(one, SamplingParams):
+                raise TypeError(f"sampling_params has {one!r:.100}, expected SamplingParams")
         if len(each) != n:
             raise ValueError(f"there are {len(each)} sampling_params for {n} prompts, expected one or as many")
         seed = {} if self._seed is None else {"seed": self._seed}
         return [{**seed, **one.fields(), "return_token_ids": True, "stream": False} for one in each]
 
 
-def _is_tokens(prompt: Any) -> bool:
-    return len(prompt) > 0 and all(isinstance(token, int) for token in prompt)
+def _is_one(prompts: Any) -> bool:
+    """Returns whether they are a single prompt."""
+    return isinstance(prompts, (str, Mapping)) or (isinstance(prompts, Sequence) and len(prompts) > 0 and all(map(is_token, prompts)))
 
 
 def _prompt_of(prompt: Prompt) -> Union[str, List[int]]:
-    if isinstance(prompt, Mapping):
-        prompt = prompt["prompt_token_ids"] if "prompt_token_ids" in prompt else prompt["prompt"]
-    return prompt if isinstance(prompt, str) else [int(token) for token in prompt]
+    if not isinstance(prompt, Mapping):
+        return plain_prompt(prompt)
+    for name in "prompt_token_ids", "prompt":
+        if name in prompt:
+            return plain_prompt(prompt[name])
+    raise kvik.InvalidArgumentError(f"the prompt is {prompt!r:.100}, expected a mapping with prompt or prompt_token_ids")
 
 
 def _chat_fields(fields: Mapping[str, Any]) -> Dict[str, Any]:

@@ -39,6 +39,15 @@ void AnswerSink::on_done(const Usage& usage) {
   console_.wake();
 }
 
+void AnswerSink::on_no_memory() {
+  {
+    const MutexLock lock(mutex_);
+    answer_.has_no_memory = true;
+  }
+  is_done_ = true;
+  console_.wake();
+}
+
 Answer AnswerSink::close() {
   const MutexLock lock(mutex_);
   is_closed_ = true;

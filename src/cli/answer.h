@@ -16,6 +16,7 @@ struct Answer {
   std::string content;                 // without reasoning
   std::optional<FinishReason> finish;  // absent: the user interrupted the answer
   std::optional<Usage> usage;
+  bool has_no_memory = false;  // it ended because memory was exhausted
   // all of the answer, including reasoning; empty if the answer was interrupted or ended by a stop
   // string, since tokens and text then differ
   HistoryTokens history_tokens;
@@ -31,6 +32,7 @@ class AnswerSink final : public CompletionSink {
   void on_prompt(const PromptProgress& progress) override;
   void on_chunk(CompletionChunk chunk) override;
   void on_done(const Usage& usage) override;
+  void on_no_memory() override;
 
   bool is_done() const { return is_done_; }
 

@@ -125,6 +125,11 @@ ChatSession::Outcome ChatSession::keep(const Answer& answer) {
                    TextStyle::kError);
     return Outcome::kNothing;
   }
+  if (answer.has_no_memory) {
+    console_.write("There was no memory for this answer; your message was removed.\n",
+                   TextStyle::kError);
+    return Outcome::kNothing;
+  }
   if (!answer.finish && trimmed(answer.content).empty()) {
     note("(stopped before an answer; your message was removed)\n");
     return Outcome::kNothing;

@@ -30,6 +30,13 @@ std::unexpected<Error> no_memory_now() {
   return fail(ErrorCode::kExhausted, "there is no memory for this request now");
 }
 
+// Reserves the memory with which a step that runs out of memory ends.
+Result<void> reserve_memory() {
+  MemoryReserve::keep(MemoryReserve::kUsualBytes);
+  if (MemoryReserve::is_kept()) return {};
+  return fail(ErrorCode::kExhausted, "there is no memory to run a model");
+}
+
 ServerOptions local_options() {
   // Results wait until the program takes them; the ledger bounds them.
   constexpr size_t kStreamBytes = size_t{1} << 30;
@@ -158,14 +165,11 @@ Result<std::shared_ptr<LibraryModel>> LibraryModel::open(const std::string& path
   TRY_ASSIGN(LibraryOptions options, read_library_options(json));
   options.model.model = path;
   options.model.on_progress = std::move(progress);
-  MemoryReserve::keep(MemoryReserve::kUsualBytes);
-  if (!MemoryReserve::is_kept()) {
-    return fail(ErrorCode::kExhausted, "there is no memory to load a model");
-  }
-  std::shared_ptr<LibraryModel> model(new LibraryModel);
+  TRY(reserve_memory());
+  std::unique_ptr<DiskTier> disk;
   if (options.disk) {
-    TRY_ASSIGN(model->disk_, DiskTier::open(*options.disk));
-    options.engine.tiers = {{.kind = TierKind::kDisk, .tier = model->disk_.get()}};
+    TRY_ASSIGN(disk, DiskTier::open(*options.disk));
+    options.engine.tiers = {{.kind = TierKind::kDisk, .tier = disk.get()}};
   }
   const AdapterOptions& adapters = options.serving.adapters;
   const bool has_adapters = !adapters.named.empty() || !adapters.folder.empty();
@@ -177,11 +181,20 @@ Result<std::shared_ptr<LibraryModel>> LibraryModel::open(const std::string& path
   if (!options.draft.empty()) {
     TRY(load_draft(options.draft, loaded, options.engine.max_running));
   }
+  TRY_ASSIGN(auto model, create(std::move(loaded), options.engine, options.serving));
+  model->disk_ = std::move(disk);
+  return model;
+}
+
+Result<std::shared_ptr<LibraryModel>> LibraryModel::create(LoadedModel loaded,
+                                                           const EngineOptions& engine,
+                                                           const ServingOptions& serving) {
+  TRY(reserve_memory());
+  std::shared_ptr<LibraryModel> model(new LibraryModel);
   model->adapter_ = loaded.adapter;
   model->identity_ = identity_of(*loaded.model, loaded.kv_type);
   model->layout_ = loaded.kv().layout;
-  TRY_ASSIGN(model->instance_,
-             Instance::create(std::move(loaded), options.engine, options.serving));
+  TRY_ASSIGN(model->instance_, Instance::create(std::move(loaded), engine, serving));
   model->server_ = std::make_unique<LocalServer>(model->service());
   return model;
 }

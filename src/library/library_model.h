@@ -51,13 +51,20 @@ class LocalServer {
   const Router router_;
 };
 
-// A model that another program has loaded. Shared by its requests and sessions. Any thread.
+// A model in this process, of a program that uses the library or of `kvik run`. Shared by its
+// requests and sessions. Any thread.
 class LibraryModel {
  public:
   using Progress = std::function<void(uint64_t, uint64_t)>;
-  // Errors: those of read_library_options(), load_model(), DiskTier::open() and Instance::create().
+  // Loads a model. Errors: those of read_library_options(), load_model(), DiskTier::open() and
+  // create().
   static Result<std::shared_ptr<LibraryModel>> open(const std::string& path,
                                                     std::string_view options, Progress progress);
+  // Starts the engine of a loaded model. Objects that `engine` borrows must outlive the model.
+  // Errors: kExhausted if there is no memory for the engine's reserve; those of Instance::create().
+  static Result<std::shared_ptr<LibraryModel>> create(LoadedModel loaded,
+                                                      const EngineOptions& engine,
+                                                      const ServingOptions& serving = {});
 
   Service& service() const { return instance_->service(); }
   const ModelCard& card() const { return service().card(); }

@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "base/process/interrupts.h"
-#include "host/instance.h"
+#include "library/library_model.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "main/load_for_one.h"
@@ -28,8 +28,8 @@ Result<int> perform(Generator& generator, const RunOptions& options, const RunTa
 Result<int> run_here(RunOptions options, const RunTask& task) {
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(auto ready, load_for_one(options.model, options.speculation, tiers.places()));
-  TRY_ASSIGN(const auto instance, Instance::create(std::move(ready.loaded), ready.engine));
-  LocalGenerator generator(instance->service());
+  TRY_ASSIGN(const auto model, LibraryModel::create(std::move(ready.loaded), ready.engine));
+  LocalGenerator generator(model->service());
   auto code = perform(generator, options, task);
   if (tiers.places().empty()) return code;
   streams::flush();

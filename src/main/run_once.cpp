@@ -57,12 +57,19 @@ class StdoutSink final : public CompletionSink {
     Interrupts::notify();
   }
 
-  // The following are valid after on_done() has notified the main thread.
+  void on_no_memory() override {
+    has_no_memory_ = true;
+    Interrupts::notify();
+  }
+
+  // The following are valid after the main thread was notified.
   const Usage& usage() const { return usage_; }
   FinishReason reason() const { return reason_; }
 
   // Returns whether a write to stdout failed; the reason is reported when the process ends.
   bool has_write_failed() const { return has_write_failed_; }
+  // Returns whether the answer ended because memory was exhausted.
+  bool has_no_memory() const { return has_no_memory_; }
   // Returns whether the last byte written was not a newline.
   bool is_in_line() const { return is_in_line_; }
 
@@ -89,6 +96,7 @@ class StdoutSink final : public CompletionSink {
   const Color color_ = color_of(stderr);
   ProgressBar bar_{"reading the prompt"};
   std::atomic<bool> has_write_failed_ = false;
+  std::atomic<bool> has_no_memory_ = false;
   bool is_in_line_ = false;
   std::string_view between_;    // separator before the next id
   bool has_reasoning_ = false;  // reasoning was printed last
@@ -149,6 +157,9 @@ Result<int> run_once(Generator& generator, const RunOptions& options, const RunT
   if (sink->has_write_failed()) return kExitOk;
   if (const auto failure = generator.failure()) return std::unexpected<Error>(*failure);
   if (options.ids || sink->is_in_line() || ::isatty(STDOUT_FILENO) == 1) streams::write("\n");
+  if (sink->has_no_memory()) {
+    return fail(ErrorCode::kExhausted, "there is no memory for the rest of the answer");
+  }
   if (options.given.request.form && sink->reason() == FinishReason::kLength) {
     streams::print_error(
         fmt::format("kvik: the answer was cut after {}, so that it is incomplete: "

@@ -148,6 +148,13 @@ TEST_F(Chat, a_model_that_fails_is_said_to) {
   EXPECT_THAT(run(), HasSubstr("<error>The model's logits are not finite numbers"));
 }
 
+TEST_F(Chat, an_answer_without_memory_is_reported_and_the_chat_goes_on) {
+  for (const char* line : {"Hello", "Again"}) console.type(line);
+  service.scripts = {{.chunks = {"H"}, .exhausts_memory = true}, says("Hi.")};
+  EXPECT_THAT(run(), HasSubstr("<error>There was no memory for this answer"));
+  EXPECT_EQ(service.prompts.back(), "user: Again|");
+}
+
 TEST_F(Chat, thoughts_are_dimmed_and_no_part_of_the_conversation) {
   for (const char* line : {"Hello", "Why?", "Sure?"}) console.type(line);
   service.scripts = {says("Ask."),

@@ -18,6 +18,7 @@ struct Script {
   std::vector<std::string> chunks;
   std::optional<FinishReason> finish = FinishReason::kStop;  // absent: it never ends
   bool hits_stop_string = false;
+  bool exhausts_memory = false;  // instead of an end
   Usage usage = {};
 };
 
@@ -126,6 +127,7 @@ class ScriptedService final : public ServiceApi {
       chunk.token_ids.assign(text.begin(), text.end());
       sink.on_chunk(chunk);
     }
+    if (script.exhausts_memory) return sink.on_no_memory();
     if (!script.finish) return;
     CompletionChunk last;
     last.finish = script.finish;

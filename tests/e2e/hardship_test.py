@@ -29,7 +29,7 @@ class AddressSpace(unittest.TestCase):
 
     def limited(self, mib, *args):
         def become():
-            resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
+            resource.setrlimit(resource.RLIMIT_AS, (int(mib * (1 << 20)),) * 2)
         done = subprocess.run(kvik.command(*args), stdin=subprocess.DEVNULL, capture_output=True, env=kvik.environment(), timeout=60,
                               preexec_fn=become)
         return done.returncode, done.stderr.decode().splitlines()
@@ -57,6 +57,22 @@ class AddressSpace(unittest.TestCase):
                 self.assertRegex(output[-1], "^kvik: ", mib)
                 ended.add(mib)
         self.assertTrue(ended and done, (ended, done))
+
+    def test_memory_that_runs_out_during_an_answer_ends_the_command(self):
+        """Below the least memory with which it succeeds is a megabyte with which the model loads and a step finds too little."""
+        sentences = set()
+
+        def succeeds(kib):
+            code, output = self.limited(kib / 1024, "run", "demo", "-p", "ROMEO: what " * 150, "--max-tokens", 2, "--threads", 1, "--ctx", 1024)
+            if code != 0:
+                self.assertIn(code, (1, 127), (kib, output))
+                sentences.add(output[-1])
+            return code == 0
+
+        enough = next(kib for kib in range(80 << 10, 400 << 10, 400) if succeeds(kib))
+        for kib in range(enough - 1200, enough, 200):
+            succeeds(kib)
+        self.assertIn("kvik: there is no memory for the rest of the answer", sentences)
 
 
 @unittest.skipUnless(os.getuid() == 0, "only root may become a user that runs nothing else")

@@ -98,6 +98,11 @@ class LlamaCpp(unittest.TestCase):
             submodule("llama_cpp").Llama("demo", n_contxt=5)
         with self.assertRaisesRegex(ValueError, "temperature"):
             self.llama("a", temperature=-1)
+        for value in None, 5, b"a", ["a"]:
+            with self.assertRaisesRegex(ValueError, " is .*, expected "):
+                self.llama(value)
+        with self.assertRaisesRegex(TypeError, "text is 'a', expected bytes"):
+            self.llama.tokenize("a")
 
 
 class Vllm(unittest.TestCase):
@@ -144,6 +149,18 @@ class Vllm(unittest.TestCase):
             self.module.SamplingParams(best_off=2)
         with self.assertRaisesRegex(ValueError, "'max_len'"):
             self.module.LLM("demo", max_len=5)
+
+    def test_what_is_no_prompt_is_named(self):
+        for value in None, 5, b"a", {}, {"promt": "a"}, {"prompt": 5}, [None], [b"a"]:
+            with self.assertRaisesRegex(ValueError, " is .*, expected "):
+                self.llm.generate(value)
+        for value in None, 5, "a", [5]:
+            with self.assertRaisesRegex(ValueError, "messages is .*, expected a list"):
+                self.llm.chat(value)
+        with self.assertRaisesRegex(ValueError, "sampling_params is {'n': 1}, expected SamplingParams"):
+            self.llm.generate("a", {"n": 1})
+        with self.assertRaisesRegex(TypeError, "sampling_params has 5, expected SamplingParams"):
+            self.llm.generate("a", [5])
 
 
 class Frameworks(unittest.TestCase):

@@ -1,8 +1,10 @@
 """Tests the Python package with the library of this build. Needs no package but numpy, which the other tests need too."""
 import asyncio
+import copy
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import signal
 import subprocess
@@ -76,6 +78,48 @@ class Models(unittest.TestCase):
                     cut()
             self.assertEqual((session.tokens, os.listdir(folder)), ([1, 2, 3], []))
 
+    def test_what_is_no_text_and_no_list_is_no_prompt(self):
+        wrong = None, 5, 5.5, b"ROMEO:", {"a": 1}, {1, 2}
+        for call in LLM.generate, LLM.logits, LLM.score, LLM.embed, LLM.session, LLM.chat, lambda prompt: next(LLM.stream(prompt)):
+            for value in wrong:
+                with self.assertRaisesRegex(kvik.InvalidArgumentError, " is .+, expected a text"):
+                    call(value)
+        for value in ["a", 5], [5.5], [True], [-1], [1 << 40], [[5], [6.5]]:
+            with self.assertRaises(kvik.InvalidArgumentError):
+                LLM.generate(value)
+        for value in None, 5, b"a", ["a"]:
+            with self.assertRaisesRegex(kvik.InvalidArgumentError, "the text is "):
+                LLM.tokenize(value)
+        with self.assertRaisesRegex(kvik.InvalidArgumentError, "tokens is None, expected a list"):
+            LLM.detokenize(None)
+        with self.assertRaisesRegex(kvik.InvalidArgumentError, "the continuation has no tokens"):
+            LLM.score_after("a", "")
+        with self.assertRaisesRegex(TypeError, "receive is 5"):
+            kvik.set_log(5)
+
+    def test_values_that_json_cannot_hold_are_named(self):
+        holds_itself = {}
+        holds_itself["a"] = holds_itself
+        for fields, expected in ({"temperature": float("nan")}, "float"), ({"stop": ["\ud800"]}, "surrogates"), ({"kvik": holds_itself}, "Circular"):
+            with self.assertRaisesRegex(kvik.InvalidArgumentError, "cannot be written as JSON: .*" + expected):
+                LLM.generate("a", **fields)
+        with self.assertRaisesRegex(TypeError, "a bytes cannot be written as JSON: b'x'"):
+            LLM.generate("a", stop=b"x")
+        with self.assertRaisesRegex(kvik.InvalidArgumentError, "is no Unicode text"):
+            LLM.tokenize("\ud800")
+
+    def test_values_of_numpy_and_paths_are_taken(self):
+        tokens = LLM.tokenize("ROMEO:")
+        expected = LLM.generate(tokens, **FIXED).text
+        self.assertEqual(LLM.generate(np.array(tokens), **{**FIXED, "max_tokens": np.int64(12), "temperature": np.float32(0)}).text, expected)
+        self.assertEqual([answer.text for answer in LLM.generate(np.array([tokens, tokens]), **FIXED)], [expected] * 2)
+        with LLM.session(np.array(tokens)) as session:
+            self.assertEqual(session.tokens, tokens)
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        kvik.LLM("demo", threads=np.int64(1), kv_bytes=64 << 20, disk=pathlib.Path(folder, "pages")).close()
+        self.assertEqual(os.listdir(folder), ["pages"])
+
     def test_a_forked_process_cannot_use_the_model(self):
         child = os.fork()
         if child == 0:
@@ -125,6 +169,14 @@ class Models(unittest.TestCase):
         self.assertIn("warn", {level for level, _ in lines})
         with self.assertRaisesRegex(ValueError, "'loud'"):
             kvik.set_log(None, "loud")
+
+    def test_an_error_of_the_progress_function_ends_the_load(self):
+        def fail(done, whole):
+            raise RuntimeError("enough")
+        with self.assertRaisesRegex(RuntimeError, "enough"):
+            kvik.LLM("demo", threads=1, kv_bytes=16 << 20, progress=fail)
+        with self.assertRaisesRegex(TypeError, "progress is 3"):
+            kvik.LLM("demo", progress=3)
 
     def test_texts_survive_tokens(self):
         text = "ROMEO: ü 文 \U0001F98A"
@@ -201,6 +253,14 @@ class Completions(unittest.TestCase):
             self.assertEqual([answer.text for answer in llm.generate(prompts, **FIXED)],
                              [answer.text for answer in LLM.generate(prompts, **FIXED)])
 
+    def test_a_batch_reports_its_answers(self):
+        seen = []
+        LLM.generate(["ROMEO:", "JULIET:", "NURSE:"], progress=lambda done, whole: seen.append((done, whole)), max_tokens=2)
+        self.assertEqual(seen, [(1, 3), (2, 3), (3, 3)])
+        self.assertEqual(len(LLM.run_all("/tokenize", ({"content": text} for text in "ab"))), 2)
+        with self.assertRaisesRegex(RuntimeError, "enough"):
+            LLM.generate(["ROMEO:"] * 3, progress=lambda done, whole: (_ for _ in ()).throw(RuntimeError("enough")), max_tokens=2)
+
     def test_threads_share_a_model(self):
         alone = LLM.generate("ROMEO:", **FIXED).text
         texts = []
@@ -237,6 +297,19 @@ class Chats(unittest.TestCase):
     def test_a_schema_holds(self):
         schema = {"type": "object", "properties": {"n": {"const": 5}}, "required": ["n"], "additionalProperties": False}
         self.assertEqual(LLM.chat("a", schema=schema, max_tokens=30).parsed(), {"n": 5})
+
+    def test_a_class_of_pydantic_is_a_schema(self):
+        class Model:  # as far as it is used
+            @classmethod
+            def model_json_schema(cls):
+                return {"type": "object", "properties": {"n": {"const": 5}}, "required": ["n"], "additionalProperties": False}
+        self.assertEqual(LLM.chat("a", schema=Model, max_tokens=30).parsed(), {"n": 5})
+
+    def test_a_whole_answer_is_not_streamed(self):
+        with LLM.session("ROMEO:") as session:
+            for call, other in ((LLM.chat, "stream_chat"), (LLM.generate, "stream"), (lambda _, **fields: session.generate(**fields), "stream")):
+                with self.assertRaisesRegex(kvik.InvalidArgumentError, rf"stream is True, .* call {other}\(\)"):
+                    call("a", stream=True)
 
     def test_a_tool_is_called(self):
         answer = LLM.chat("add", tools=[TOOL], tool_choice="required", max_tokens=80)
@@ -332,6 +405,90 @@ class Sessions(unittest.TestCase):
             self.assertGreaterEqual(llm.import_pages(os.path.join(folder, "a.kvp")), 480)
             self.assertEqual(llm.generate(tokens, **FIXED).text, text)
             self.assertGreaterEqual(llm.statistics["disk"]["hit_tokens"], 400)
+
+
+    def test_a_pickled_session_is_known_by_its_tokens(self):
+        tokens = [int(t) for t in helpers.random_tokens(500, 2000, 7)]
+        with LLM.session(tokens, keep_s=1) as session:
+            text = session.fork().generate(**FIXED).text
+            data = pickle.dumps(session)
+        self.assertLess(len(data), 3000)
+        with pickle.loads(data) as session:
+            self.assertEqual(session.tokens, tokens)
+            answer = session.generate(**FIXED)
+        self.assertEqual(answer.text, text)
+        self.assertGreaterEqual(answer.usage["prompt_tokens_details"]["cached_tokens"], 480)
+        with LLM.session("ROMEO:") as session, copy.copy(session) as one, copy.deepcopy(session) as other:
+            one.append("a")
+            self.assertEqual((other.tokens, len(one) > len(other)), (session.tokens, True))
+        with self.assertRaisesRegex(TypeError, "a model cannot be pickled"):
+            pickle.dumps(LLM)
+
+    def test_another_process_unpickles_a_session_with_its_own_model(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        options = {"threads": 1, "kv_bytes": 64 << 20, "disk": os.path.join(folder, "pages"), "disk_bytes": 64 << 20}
+        tokens = [int(t) for t in helpers.random_tokens(500, 2000, 8)]
+        with kvik.LLM("demo", **options) as llm, llm.session(tokens) as session:
+            session.prefill()
+            pathlib.Path(folder, "session").write_bytes(pickle.dumps(session))
+            text = session.generate(**FIXED).text
+        code = ("import json, pickle, sys, kvik\n"
+                "data = open(sys.argv[1] + '/session', 'rb').read()\n"
+                "try:\n    pickle.loads(data)\nexcept kvik.NotFoundError as e:\n    print(e)\n"
+                "with kvik.LLM('demo', **json.loads(sys.argv[2])) as llm, pickle.loads(data) as session:\n"
+                "    print(json.dumps([session.generate(**json.loads(sys.argv[3])).text, llm.statistics['disk']['hit_tokens'] >= 400]))\n")
+        done = subprocess.run([sys.executable, "-c", code, folder, json.dumps(options), json.dumps(FIXED)], env={**os.environ, "PYTHONPATH": PACKAGE},
+                              capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        error, answer = done.stdout.splitlines()
+        self.assertRegex(error, "^the session belongs to the model with the digest .*, which is not open in this process")
+        self.assertEqual(json.loads(answer), [text, True])
+
+    def test_calls_of_other_threads_wait(self):
+        with LLM.session("ROMEO:") as session:
+            n_tokens, stream = len(session), session.stream(**FIXED)
+            next(stream)
+            calls = {"append": lambda: session.append([5]), "tokens": lambda: session.tokens, "fork": lambda: session.fork().close(),
+                     "prefill": session.prefill, "stream": lambda: list(stream)}
+            for name, call in calls.items():
+                thread = threading.Thread(target=call)
+                with session._handle._lock:  # as during a call
+                    thread.start()
+                    thread.join(0.05)
+                    self.assertTrue(thread.is_alive(), name)
+                thread.join(60)
+                self.assertFalse(thread.is_alive(), name)
+            self.assertEqual(len(session), n_tokens + 1 + 12)
+
+
+class Bars(unittest.TestCase):
+    """Progress bars, with a module in place of tqdm."""
+
+    TQDM = ("class tqdm:\n    n, total = 0, None\n    def __init__(self, **look): self.look = look\n    def update(self, n): self.n += n\n"
+            "    def __enter__(self): return self\n    def __exit__(self, *_): print(self.look['desc'], self.n == self.total, self.total, self.look['unit'])\n")
+
+    def output(self, code, tqdm):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        pathlib.Path(folder, "tqdm").mkdir()
+        pathlib.Path(folder, "tqdm/__init__.py").write_text("")
+        pathlib.Path(folder, "tqdm/auto.py").write_text(tqdm)
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{folder}:{PACKAGE}"}, capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    CODE = ("import kvik, kvik.vllm\nwith kvik.LLM('demo', ctx=512, threads=1, progress=True) as llm:\n"
+            "    print(len(llm.generate(['ROMEO:', 'JULIET:'], progress=True, max_tokens=2)))\n"
+            "    llm.generate('ROMEO:', max_tokens=2)\n")
+
+    def test_tqdm_shows_them(self):
+        lines = self.output(self.CODE, self.TQDM).splitlines()
+        self.assertRegex(lines[0], r"^loading True \d+ B$")
+        self.assertEqual(lines[1:], ["answers True 2 prompt", "2"])
+
+    def test_nothing_is_shown_without_tqdm(self):
+        self.assertEqual(self.output(self.CODE, "raise ImportError('no tqdm')\n"), "2\n")
 
 
 class Package(unittest.TestCase):

@@ -15,8 +15,8 @@
 #include "base/process/interrupts.h"
 #include "base/quantity.h"
 #include "engine/cache_identity.h"
-#include "host/instance.h"
 #include "host/progress_bar.h"
+#include "library/library_model.h"
 #include "main/cache/cache_client.h"
 #include "main/cache/cache_commands.h"
 #include "main/cache/prompt_file.h"
@@ -242,10 +242,10 @@ Result<int> export_cache(CacheExportOptions options) {
   SharedPrefix prefix;
   std::optional<uint32_t> n_cached;
   {
-    TRY_ASSIGN(const auto instance,
-               Instance::create(std::move(ready.loaded), ready.engine, serving));
-    TRY_ASSIGN(prefix, prefix_of(source, options, instance->service()));
-    TRY_ASSIGN(n_cached, compute(instance->service(), prefix, options.model, client.salt));
+    TRY_ASSIGN(const auto model,
+               LibraryModel::create(std::move(ready.loaded), ready.engine, serving));
+    TRY_ASSIGN(prefix, prefix_of(source, options, model->service()));
+    TRY_ASSIGN(n_cached, compute(model->service(), prefix, options.model, client.salt));
   }  // the engine's destructor stores all pages
   if (!n_cached) return kExitInterrupted;
   TRY_ASSIGN(const PrefixFileHeader header, export_prefix(*tiers.own,
