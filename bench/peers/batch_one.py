@@ -66,6 +66,9 @@ class Vllm:
         outputs = self.llm.generate(prompts, self.params(max_tokens=n, temperature=0, ignore_eos=True), use_tqdm=False)
         return [len(output.outputs[0].token_ids) for output in outputs]
 
+    def close(self):
+        self.llm.llm_engine.engine_core.shutdown()  # its processes would outlive this one
+
 
 ENGINES = {"kvik": Kvik, "llama-cpp-python": LlamaCppPython, "ctranslate2": CTranslate2, "vllm": Vllm}
 
@@ -89,6 +92,8 @@ def main():
     seconds = time.perf_counter() - begin
     if set(n_tokens) != {options.tokens}:
         raise SystemExit(f"answers have {sorted(set(n_tokens))} tokens, expected {options.tokens} each")
+    if hasattr(engine, "close"):
+        engine.close()
     print(json.dumps({"seconds": seconds, "tokens": sum(n_tokens), "system": str(getattr(engine, "system", ""))}), flush=True)
     os._exit(0)  # some engines' threads do not end
 
