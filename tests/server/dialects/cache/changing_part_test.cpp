@@ -178,9 +178,9 @@ struct Named {
 TEST(ChangingPart, ordinary_text_is_no_part_of_an_agent) {
   Named named;
   // Not performance.md: the commits it names are ids.
-  for (const char* const name : {"/README.md", "/ARCHITECTURE.md", "/LICENSE",
-                                 "/docs/design/kv_cache.md", "/docs/guides/coding_agents.md",
-                                 "/tests/e2e/texts/harbor.txt"}) {
+  for (const char* const name :
+       {"/README.md", "/ARCHITECTURE.md", "/LICENSE", "/docs/design/kv_cache.md",
+        "/docs/guides/coding_agents.md", "/tests/e2e/texts/harbor.txt"}) {
     const std::string text = content_of(std::string(KVIK_SOURCE_DIR) + name);
     ASSERT_FALSE(text.empty()) << name;
     named.read(text, name);
