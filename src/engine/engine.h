@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "engine/request/queued_request.h"
 #include "engine/sample/mask_maker.h"
 #include "engine/sample/step_sampler.h"
 #include "engine/schedule/queue_estimate.h"
+#include "engine/schedule/queued_request.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/speculate/mtp_head_drafter.h"

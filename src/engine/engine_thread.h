@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "engine/request/queued_request.h"
+#include "engine/schedule/queued_request.h"
 #include "engine/schedule/request_inbox.h"
 #include "engine/watch/live_watchers.h"
 #include "engine/watch/snapshot.h"

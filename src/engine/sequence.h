@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/request/queued_request.h"
 #include "engine/sample/sampler.h"
+#include "engine/schedule/queued_request.h"
 #include "engine/schedule/snapshot_policy.h"
 #include "engine/schedule/tenants.h"
 #include "engine/speculate/draft_state.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/request/queued_request.h"
+#include "engine/schedule/queued_request.h"
 
 namespace kvik {
 

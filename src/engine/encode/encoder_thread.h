@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "engine/encode/encode_queue.h"
-#include "engine/request/queued_request.h"
+#include "engine/schedule/queued_request.h"
 #include "engine/schedule/request_inbox.h"
 #include "engine/watch/snapshot.h"
 

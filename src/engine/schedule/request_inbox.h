@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "engine/request/queued_request.h"
 #include "engine/schedule/queue_limit.h"
+#include "engine/schedule/queued_request.h"
 #include "engine/watch/snapshot.h"
 
 namespace kvik {
