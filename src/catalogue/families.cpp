@@ -17,6 +17,7 @@
 #include "catalogue/families/exaone.h"
 #include "catalogue/families/gemma.h"
 #include "catalogue/families/glm.h"
+#include "catalogue/families/gpt.h"
 #include "catalogue/families/gpt_oss.h"
 #include "catalogue/families/granite.h"
 #include "catalogue/families/hunyuan.h"
@@ -57,7 +58,7 @@ constexpr auto kFamilies =
            kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
            kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
            kArceeFamilies, kApertusFamilies, kCohereFamilies, kStarcoderFamilies, kAfmoeFamilies,
-           kMuseFamilies, kBailingFamilies, kBertFamilies);
+           kMuseFamilies, kBailingFamilies, kGptFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

@@ -19,9 +19,16 @@ enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled, kListed };
 // gpt-oss (interleaved_experts.h); or each matrix transposed (Qwen3-VL).
 enum class ExpertStacks : uint8_t { kUsual, kInterleaved, kTransposed };
 
-// A key of config.json, and the name that other model types have for it.
+// A key of config.json, and the name that other model types have for it. If it `replaces` that
+// name, which then means something else, keys before it in a list may use the other value.
 struct FolderKey {
   std::string_view name, usual;
+  bool replaces = false;
+};
+
+// A boolean of config.json, and its key in a GGUF file.
+struct FolderFlag {
+  std::string_view name, gguf;
 };
 
 // A "model_type" of Hugging Face Transformers: defaults of its config.json, and how its tensors
@@ -32,7 +39,10 @@ struct FolderType {
   std::string_view multimodal_type = {};
   std::string_view defaults;             // JSON with the values that config.json may omit
   std::span<const FolderKey> keys = {};  // keys that have another name than usual
-  std::string_view fixed = {};           // JSON with keys of which only that value is supported
+  std::span<const FolderFlag> flags = {};
+  // Without "intermediate_size" the MLP is this many times as wide as the model; 0: it is required.
+  uint32_t usual_ffn_factor = 0;
+  std::string_view fixed = {};  // JSON with keys of which only that value is supported
   FolderWindow window = FolderWindow::kNone;
   bool has_experts = false;
   bool has_zero_centered_norms = false;  // norm weights are stored minus one
@@ -43,6 +53,9 @@ struct FolderType {
   bool has_query_scalar = false;  // attention is scaled by 1 / sqrt(query_pre_attn_scalar)
   // Rows of a head are ordered as in a GGUF file, although RoPE rotates adjacent pairs.
   bool is_interleaved = false;
+  // The tensor of Q, K and V has their rows for each head in turn (GPT-NeoX).
+  bool has_qkv_by_head = false;
+  bool has_transposed_matrices = false;  // matrices of the layers are stored transposed (GPT-2)
   ExpertStacks stacks = ExpertStacks::kUsual;
   std::span<const FolderName> names = {};  // names of tensors that differ from the usual ones
   // Names of the stacked experts of a layer: gate and up, and down.
@@ -148,6 +161,7 @@ struct Family {
   NormTraits norms = {};
   std::optional<ExpertTraits> experts = {};
   RecurrenceTraits recurrence = {};
+  bool has_positions = false;        // ModelConfig::has_positions
   bool scales_embedding = false;     // embeddings are multiplied by sqrt(model_dim)
   bool has_parallel_halves = false;  // ModelConfig::has_parallel_halves
   bool has_logit_factor = false;     // "logit_scale" is a factor of the logits

@@ -51,9 +51,9 @@ struct RopeConfig {
 // 2016), with or without biases.
 enum class NormKind : uint8_t { kRms, kLayer, kLayerWithBias };
 
-// Normalization of q and k, usually before RoPE: none, each head separately, or all heads of a row
-// together.
-enum class QkNorm : uint8_t { kNone, kHead, kRow };
+// Normalization of q and k, usually before RoPE: none, each head separately with the same weights,
+// all heads of a row together, or a layer norm of each head with weights of its own (Command R+).
+enum class QkNorm : uint8_t { kNone, kHead, kRow, kLayerPerHead };
 
 // Attention temperature (Llama 4): queries are scaled by 1 + scale · ln(1 + ⌊position / length⌋),
 // so that attention over long contexts stays sharp.
@@ -117,7 +117,7 @@ struct AttentionConfig {
   uint32_t gate_dim() const { return output_gate == OutputGate::kNone ? 0 : q_dim(); }
   // Returns the number of input columns of the output projection.
   uint32_t output_dim() const { return n_heads * (latent.rank ? latent.value_dim : head_dim); }
-  // Return the number of columns that one norm of q or k covers.
+  // Return the number of columns that one RMS norm of q or k covers.
   uint32_t q_norm_dim() const { return qk_norm == QkNorm::kRow ? q_dim() : head_dim; }
   uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
 };
@@ -143,6 +143,7 @@ struct ExpertsConfig {
   ExpertScoring scoring = ExpertScoring::kSoftmax;
   bool normalizes = true;        // the weights of the selected experts are normalized to a sum of 1
   float weight_scale = 1.0f;     // factor of the weights after that
+  float shared_scale = 1.0f;     // factor of the shared expert's output
   bool has_shared_gate = false;  // the shared expert's output is multiplied by sigmoid(gate · x)
   bool has_score_bias = false;   // a bias is added to the scores
   // A bias is added to the probabilities for the selection of experts, but not for their weights
@@ -183,7 +184,6 @@ struct LayerConfig {
 struct EncoderConfig {
   bool has_token_types = false;  // a table of token types may be added to the embeddings
   uint32_t n_token_types = 0;    // its rows; 0: there is none
-  bool has_positions = false;    // a table of positions is added to the embeddings
   bool has_norm_biases = false;  // layer norms have biases
   // The sum after each half of a layer is normalized, x = norm(x + f(x)); otherwise the input of
   // each half is, x += f(norm(x)), and the output of the last layer.
@@ -205,7 +205,8 @@ struct ModelConfig {
 
   NormKind norm = NormKind::kRms;  // of a layer's inputs and outputs, and of the last layer's
   float norm_eps = 1e-5f;
-  float post_norm_eps = 1e-5f;      // of the norms of outputs
+  float post_norm_eps = 1e-5f;  // of the norms of outputs
+  bool has_positions = false;   // a table of positions, [n_ctx_train], is added to the embeddings
   bool has_embedding_norm = false;  // embeddings are RMS-normalized, without weights
   float logit_soft_cap = 0;         // 0: none
   float embedding_scale = 1.0f;
@@ -254,6 +255,11 @@ struct ModelConfig {
   // Returns the config of the first attention layer, which describes the whole model in summaries.
   const AttentionConfig& attention() const;
   uint32_t n_attention_layers() const;
+  // Returns how many tokens of a context of n_ctx may be used: with a table of positions, as many
+  // as it has.
+  uint32_t n_ctx_within(uint32_t n_ctx) const {
+    return has_positions && n_ctx > n_ctx_train ? n_ctx_train : n_ctx;
+  }
   // Returns the number of recurrent layers.
   uint32_t n_state_layers() const;
   bool has_state() const { return n_state_layers() > 0; }

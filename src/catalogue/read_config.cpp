@@ -404,6 +404,7 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   c.norm = family->norms.kind;
   c.has_one_norm = family->norms.is_shared;
   c.has_parallel_halves = family->has_parallel_halves;
+  c.has_positions = family->has_positions;
   c.has_head_bias = family->has_head_bias;
   const AttentionTraits& traits = family->attention;
   AttentionConfig attention{.has_qkv_bias = traits.qkv_bias != Presence::kNone,

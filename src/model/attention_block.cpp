@@ -167,17 +167,27 @@ void AttentionBlock::observe(uint32_t layer, Rows k) {
 }
 
 void AttentionBlock::norm_queries(uint32_t layer, Rows q) {
-  const Buffer& norm = model_.layers()[layer].attention.q_norm;
-  if (norm.size() == 0) return;
-  const float eps = model_.config().norm_eps;
-  backend_.rms_norm(q, norm.floats(), config_of(layer).q_norm_dim(), eps, q);
+  norm_heads(config_of(layer), config_of(layer).q_norm_dim(),
+             model_.layers()[layer].attention.q_norm, q);
 }
 
 void AttentionBlock::norm_keys(uint32_t layer, Rows k) {
-  const Buffer& norm = model_.layers()[layer].attention.k_norm;
+  norm_heads(config_of(layer), config_of(layer).k_norm_dim(),
+             model_.layers()[layer].attention.k_norm, k);
+}
+
+void AttentionBlock::norm_heads(const AttentionConfig& a, uint32_t norm_dim, const Buffer& norm,
+                                Rows heads) {
   if (norm.size() == 0) return;
   const float eps = model_.config().norm_eps;
-  backend_.rms_norm(k, norm.floats(), config_of(layer).k_norm_dim(), eps, k);
+  if (a.qk_norm != QkNorm::kLayerPerHead) {
+    backend_.rms_norm(heads, norm.floats(), norm_dim, eps, heads);
+    return;
+  }
+  for (uint32_t first = 0; first < heads.n_cols; first += a.head_dim) {
+    const Rows head = heads.columns(first, a.head_dim);
+    backend_.layer_norm(head, norm.floats() + first, nullptr, eps, head);
+  }
 }
 
 void AttentionBlock::turn(const AttentionConfig& a, Rows heads) {

@@ -67,6 +67,7 @@ class AttentionBlock {
   // Normalize all heads, if the layer has such norms.
   void norm_queries(uint32_t layer, Rows q);
   void norm_keys(uint32_t layer, Rows k);
+  void norm_heads(const AttentionConfig& a, uint32_t norm_dim, const Buffer& norm, Rows heads);
   void turn(const AttentionConfig& a, Rows heads);
   void gate_output(Rows heads);
   const AttentionConfig& config_of(uint32_t layer) const {

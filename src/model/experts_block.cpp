@@ -44,6 +44,7 @@ void ExpertsBlock::forward(const FeedForwardWeights& w, const Buffer& norm, Resi
   backend_.add_weighted(sum, out, taken());
   if (w.gate_up) {
     backend_.matmul(shared, *w.down, out.slice(0, n_rows));
+    if (config_.shared_scale != 1.0f) backend_.scale(out.slice(0, n_rows), config_.shared_scale);
     backend_.add_weighted(sum, out.slice(0, n_rows), this->shared());
   }
   x.end_sum(sum, w.post_norm);

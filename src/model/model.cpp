@@ -31,6 +31,7 @@ class ModelLoader {
     TRY(check_heads());
     TRY(check_operations());
     TRY_ASSIGN(model_->embedding_, tensors_.matrix({kEmbedding}));
+    TRY_ASSIGN(model_->positions_, tensors_.matrix({kPositions}));
     if (config_.encoder) {
       TRY(load_encoder(model_->encoder_));
       TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm}));
@@ -123,7 +124,7 @@ class ModelLoader {
     TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
     TRY_ASSIGN(a.latent.k_up, tensors_.experts({kKUp}, layer));
     TRY_ASSIGN(a.latent.v_up, tensors_.experts({kVUp}, layer));
-    TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQBias, kKBias, kVBias}, layer));
+    TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQkvBias, kQBias, kKBias, kVBias}, layer));
     TRY_ASSIGN(a.q_norm, tensors_.vectors({kQNorm}, layer));
     TRY_ASSIGN(a.k_norm, tensors_.vectors({kKNorm}, layer));
     TRY(tensors_.check_all_or_none({kQBias, kKBias, kVBias}, layer));
@@ -203,7 +204,6 @@ class ModelLoader {
 
   Result<void> load_encoder(EncoderWeights& e) {
     using enum TensorRole;
-    TRY_ASSIGN(e.positions, tensors_.matrix({kPositions}));
     TRY_ASSIGN(e.token_types, tensors_.matrix({kTokenTypes}));
     TRY_ASSIGN(e.embeddings_norm, tensors_.vectors({kEmbeddingsNorm, kEmbeddingsNormBias}));
     TRY_ASSIGN(e.pooler, tensors_.matrix({kPooler}));

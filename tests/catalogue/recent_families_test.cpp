@@ -70,6 +70,56 @@ TEST(RecentFamilies, the_rope_of_olmo_3_is_scaled_in_layers_with_full_attention_
   EXPECT_EQ(read(Keys("olmo2")).ropes.size(), 1u);
 }
 
+TEST(RecentFamilies, heads_of_command_r_plus_have_layer_norms_of_their_own) {
+  const ModelConfig c = read(Keys("command-r"));
+  EXPECT_EQ(c.attention().qk_norm, QkNorm::kLayerPerHead);
+  const TensorTable table(c);
+  const TensorSpec* norm = table.find({TensorRole::kQNorm, 0});
+  ASSERT_NE(norm, nullptr);
+  EXPECT_TRUE(norm->is_optional);  // Command R has none
+  const std::vector<uint64_t> shape = {c.attention().n_heads, c.attention().head_dim};
+  EXPECT_EQ(norm->shape, shape);
+}
+
+TEST(RecentFamilies, shared_experts_of_command_a_plus_are_averaged_with_the_others) {
+  const auto keys = [] {
+    return Keys("cohere2moe")
+        .set("expert_count", uint64_t{8})
+        .set("expert_used_count", uint64_t{2})
+        .set("expert_feed_forward_length", uint64_t{64})
+        .set("leading_dense_block_count", uint64_t{1})
+        .set("attention.sliding_window", uint64_t{64})
+        .set("attention.sliding_window_pattern", uint64_t{1});
+  };
+  const ModelConfig alone = read(keys());
+  EXPECT_EQ(alone.experts()->weight_scale, 1.0f);
+  EXPECT_EQ(alone.norm, NormKind::kLayer);
+  const ModelConfig c = read(
+      keys().set("expert_shared_count", uint64_t{1}).set("attention.layer_norm_rms_epsilon", 1e-4));
+  EXPECT_EQ(c.experts()->weight_scale, 0.5f);
+  EXPECT_EQ(c.experts()->shared_scale, 0.5f);
+  EXPECT_EQ(c.norm, NormKind::kRms);
+  EXPECT_EQ(c.norm_eps, 1e-4f);
+  EXPECT_TRUE(c.layers[0].attention().has_rope);  // it has no experts
+  EXPECT_FALSE(c.layers[1].attention().has_rope);
+}
+
+TEST(RecentFamilies, gpt_neox_may_compute_the_halves_of_a_layer_in_turn) {
+  EXPECT_TRUE(read(Keys("gptneox")).has_parallel_halves);
+  EXPECT_FALSE(read(Keys("gptneox").set("use_parallel_residual", false)).has_parallel_halves);
+}
+
+TEST(RecentFamilies, gpt_2_has_positions_and_no_rope) {
+  const ModelConfig c = read(Keys("gpt2"));
+  for (const LayerConfig& layer : c.layers) EXPECT_FALSE(layer.attention().has_rope);
+  const TensorTable table(c);
+  const TensorSpec* positions = table.find({TensorRole::kPositions});
+  ASSERT_NE(positions, nullptr);
+  EXPECT_EQ(positions->shape, (std::vector<uint64_t>{c.n_ctx_train, c.model_dim}));
+  EXPECT_EQ(c.n_ctx_within(c.n_ctx_train + 1), c.n_ctx_train);
+  EXPECT_EQ(read(Keys("llama")).n_ctx_within(UINT32_MAX), UINT32_MAX);
+}
+
 TEST(RecentFamilies, both_halves_of_a_layer_of_command_r_share_a_layer_norm) {
   const ModelConfig c =
       read(Keys("command-r").set("logit_scale", 0.25).set("attention.layer_norm_epsilon", 1e-4));

@@ -1,6 +1,7 @@
 """The names of tensors and the keys of config.json that only the folders of some families have, for make_hf_model.py.
 
 OF: {architecture: {"type": model_type, "top": names of the tensors of no layer, "names": {part of a GGUF tensor's name: name in the folder},
+"layers": prefix of the number of a layer, "transposed": matrices that are stored transposed, "has_qkv_by_head": rows of Q, K and V for each head in turn,
 "keys": {usual key of config.json: its name}, "config": {key: its value, or a function of key() that returns it}}}
 """
 
@@ -26,6 +27,11 @@ def ends(names):
     return {f"{part}.weight": f"{name}.weight" for part, name in names.items()}
 
 
+def with_biases(names):
+    """Returns the names of weights and biases, of parts and of folders."""
+    return {f"{part}.{kind}": f"{name}.{kind}" for part, name in names.items() for kind in ("weight", "bias")}
+
+
 OF = {
     "smollm3": {"type": "smollm3", "config": {"no_rope_layers": lambda key: [int((i + 1) % 4 != 0) for i in range(key("block_count"))]}},
     "olmo2": {"type": "olmo2", "config": {"layer_types": lambda key: layer_types(4)(key) if key("attention.sliding_window") else None}},
@@ -47,6 +53,25 @@ OF = {
     "hunyuan-dense": {"type": "hunyuan_v1_dense", "names": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
                                                             "attn_k_norm.weight": "self_attn.key_layernorm.weight"}},
     "command-r": {"type": "cohere", **COHERE},
+    "cohere2moe": {"type": "cohere2_moe", **COHERE, "names": SHARED, "config": {
+        **COHERE["config"], **MOE, "layer_types": layer_types(4), "num_shared_experts": n_shared, "expert_selection_fn": "sigmoid",
+        "intermediate_size": lambda key: key("expert_feed_forward_length"), "moe_intermediate_size": None,
+        "prefix_dense_intermediate_size": lambda key: key("feed_forward_length")}},
+    "gptneox": {"type": "gpt_neox", "layers": "gpt_neox.layers.", "has_qkv_by_head": True,
+                "top": {"token_embd.weight": "gpt_neox.embed_in.weight", "output.weight": "embed_out.weight",
+                        **{f"output_norm.{kind}": f"gpt_neox.final_layer_norm.{kind}" for kind in ("weight", "bias")}},
+                "names": {**BIASES, **with_biases({"attn_qkv": "attention.query_key_value", "attn_output": "attention.dense",
+                                                   "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h"})},
+                "keys": {"partial_rotary_factor": "rotary_pct", "rope_theta": "rotary_emb_base", "rms_norm_eps": "layer_norm_eps"},
+                "config": {"hidden_act": "gelu", "tie_word_embeddings": False, "use_parallel_residual": True}},
+    "gpt2": {"type": "gpt2", "layers": "transformer.h.", "transposed": ("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"),
+             "top": {"token_embd.weight": "transformer.wte.weight", "position_embd.weight": "transformer.wpe.weight",
+                     **{f"output_norm.{kind}": f"transformer.ln_f.{kind}" for kind in ("weight", "bias")}},
+             "names": with_biases({"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2",
+                                   "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}),
+             "keys": {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "max_position_embeddings": "n_positions",
+                      "intermediate_size": "n_inner", "rms_norm_eps": "layer_norm_epsilon", "hidden_act": "activation_function"},
+             "config": {"activation_function": "gelu_new"}},
     "cohere2": {"type": "cohere2", **COHERE, "config": {**COHERE["config"], "layer_types": layer_types(4)}},
     "starcoder2": {"type": "starcoder2", "keys": {"rms_norm_eps": "norm_epsilon"}, "config": {"hidden_act": "gelu_pytorch_tanh"},
                    "names": {**BIASES, **{f"ffn_{part}.{kind}": f"mlp.{name}.{kind}" for part, name in (("up", "c_fc"), ("down", "c_proj"))

@@ -131,7 +131,7 @@ class Folder:
             if self.arch in state_layers.FOLDER_TYPES and int(layer) == self.n_layers():
                 self.add_to_mtp_head(part, t, x)
             else:
-                self.add_to_layer(f"{self.prefix}layers.{layer}.", part, t, x)
+                self.add_to_layer(f"{folder_families.of(self.arch, 'layers') or self.prefix + 'layers.'}{layer}.", part, t, x)
 
     def n_layers(self):
         return self.key("block_count") - self.key("nextn_predict_layers", 0)
@@ -171,11 +171,20 @@ class Folder:
         if part in ("attn_q.weight", "attn_k.weight") and self.arch in PAIRED:
             hd = self.head_dim()
             x = x.reshape(-1, hd // 2, 2, x.shape[-1]).swapaxes(1, 2).reshape(x.shape)
+        x = self.with_qkv_by_head(part, x)
+        if part in folder_families.of(self.arch, "transposed"):
+            x = np.ascontiguousarray(x.T)
         plain = state_layers.plain_tensor(self.arch, part, x)
         if plain:
             self.tensors[prefix + plain[0]] = (t, plain[1])
             return
         self.tensors[prefix + self.layer_name(part)] = (t, self.less_one(part, t, x))
+
+    def with_qkv_by_head(self, part, x):
+        """Returns the rows of Q, K and V for each head in turn, if the family's folders have them like this."""
+        if not part.startswith("attn_qkv.") or not folder_families.of(self.arch, "has_qkv_by_head"):
+            return x
+        return x.reshape(3, -1, self.head_dim(), *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
 
     def add_latent_up(self, prefix, part, t, x):
         """Combines K and V of all heads into one matrix, with K's part transposed."""

@@ -16,6 +16,8 @@ A family of known parts needs a line here. Features:
   post_eps: epsilon of the norms of outputs
   embedding: of the embeddings: "sqrt", a factor of sqrt(dim), or "norm", a norm without weights
   plain: activation of an MLP without a gate
+  averages_shared: the output of shared experts is averaged with that of the others
+  rotates_dense: layers without experts have RoPE in any case
 """
 
 POST = "post_attention_norm.weight"
@@ -54,6 +56,10 @@ FEATURES = {
     "command-r": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight"},
     "cohere2": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight",
                 "global_every": 4, "global_unrotated": True},
+    "cohere2moe": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight",
+                   "global_every": 4, "global_unrotated": True, "averages_shared": True, "rotates_dense": True},
+    "gptneox": {"layer_norm": True, "parallel": True, "plain": "gelu"},
+    "gpt2": {"layer_norm": True, "plain": "gelu_tanh", "unrotated_every": 1},
     "starcoder2": {"layer_norm": True, "plain": "gelu_tanh"},
     "phi2": {"layer_norm": True, "parallel": True, "ffn_norm": "attn_norm.weight", "plain": "gelu_tanh"},
 }

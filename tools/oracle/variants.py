@@ -36,6 +36,13 @@ def old_gemma3_rope(config):
     config.pop("_sliding_window_pattern", None)
 
 
+def old_neox(config):
+    """Converts to the keys before Transformers 5."""
+    old_rope(config)
+    config["rotary_pct"] = config.pop("partial_rotary_factor")
+    config["rotary_emb_base"] = config.pop("rope_theta")
+
+
 def short_context(config):
     config["rope_parameters"]["original_max_position_embeddings"] = config["original_max_position_embeddings"] = 64
 
@@ -60,6 +67,9 @@ GRANITE = {"embedding_multiplier": 3.0, "attention_multiplier": 0.25, "residual_
 GRANITE_HYBRID = {**GRANITE, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
                   "mamba_expand": 2, "mamba_chunk_size": 16, "shared_intermediate_size": 48, "num_hidden_layers": 3,
                   "layer_types": ["mamba", "attention", "mamba"]}
+COHERE_MOE = {"num_hidden_layers": 5, "sliding_window": 16, "head_dim": 16, "logit_scale": 0.25, "num_experts": 8, "num_experts_per_tok": 3,
+              "num_shared_experts": 2, "intermediate_size": 32, "prefix_dense_intermediate_size": 96, "first_k_dense_replace": 1}
+GPT2 = {"intermediate_size": None, "num_key_value_heads": None}
 GEMMA = {"head_dim": 16, "num_hidden_layers": 6, "sliding_window": 16}
 GEMMA4 = {**GEMMA, "global_head_dim": 32, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96}
 
@@ -161,6 +171,11 @@ VARIANTS = {
         "vision_config": {**VISION, "model_type": "siglip2_vision_model", "patch_size": 4, "num_patches": 16}}, None),
     "lfm2-moe": ("lfm2_moe", {**MOE, "num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"], "num_experts": 4,
                               "num_dense_layers": 1, "use_expert_bias": True, "norm_topk_prob": True}, None),
+    "granite-hybrid-dense": ("granitemoehybrid", {**GRANITE_HYBRID, "num_local_experts": 0, "num_experts_per_tok": 0, "num_hidden_layers": 2,
+                                                  "layer_types": ["attention"] * 2, "position_embedding_type": "rope", "shared_intermediate_size": 96},
+                             None),
+    "lfm2.5": ("lfm2", {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"], "block_multiple_of": 32, "tie_word_embeddings": True,
+                        "block_auto_adjust_ff_dim": True, "block_ffn_dim_multiplier": 1.0}, None),
     "granite-hybrid": ("granitemoehybrid", {**GRANITE_HYBRID, "num_local_experts": 0, "num_experts_per_tok": 0}, None),
     "granite-hybrid-moe": ("granitemoehybrid", {**GRANITE_HYBRID, "num_local_experts": 4, "num_experts_per_tok": 2,
                                                 "position_embedding_type": "rope"}, None),
@@ -200,6 +215,13 @@ VARIANTS = {
     "hunyuan-alpha": ("hunyuan_v1_dense", {"head_dim": 16, **rope("dynamic", alpha=50.0, factor=1.0)}, None),
     "hunyuan-moe": ("hunyuan_v1_moe", {"head_dim": 16, "num_experts": 4, "moe_topk": 2}, None),
     "cohere": ("cohere", {"logit_scale": 0.25}, None),
+    "cohere-plus": ("cohere", {"logit_scale": 0.25, "use_qk_norm": True}, None),
+    "cohere2-moe": ("cohere2_moe", {**COHERE_MOE, "expert_selection_fn": "sigmoid"}, None),
+    "cohere2-moe-rms": ("cohere2_moe", {**COHERE_MOE, "expert_selection_fn": "softmax", "rms_norm_eps": 1e-5}, None),
+    "gpt-neox": ("gpt_neox", {"num_key_value_heads": 4}, None),
+    "gpt-neox-old-keys": ("gpt_neox", {"num_key_value_heads": 4, "use_parallel_residual": False}, old_neox),
+    "gpt2": ("gpt2", {**GPT2, "tie_word_embeddings": True}, None),
+    "gpt2-own-head": ("gpt2", {**GPT2, "n_inner": 96}, None),
     "cohere-tied": ("cohere", {"logit_scale": 0.0625, "tie_word_embeddings": True}, None),
     "cohere2": ("cohere2", {"num_hidden_layers": 4, "sliding_window": 16, "head_dim": 16, "logit_scale": 0.25}, None),
     "starcoder2": ("starcoder2", {}, None),

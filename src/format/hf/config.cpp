@@ -70,6 +70,13 @@ Result<void> check_activation(const JsonObject& config, const Family& family) {
   return config.unexpected_value("swiglu_limit", "7", ErrorCode::kUnsupported);
 }
 
+Result<void> add_real(const JsonObject& config, std::string_view from, std::string_view to,
+                      GgufKeys& keys) {
+  TRY_ASSIGN(const auto value, config.real(from));
+  if (value) keys.real(to, *value);
+  return {};
+}
+
 // Sizes of a layer and of the model.
 struct Counts {
   uint32_t n_layers = 0;
@@ -106,8 +113,11 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
   const bool is_all_experts =
       family.experts && !config.find("intermediate_size") && config.find("moe_intermediate_size");
-  TRY_ASSIGN(const uint32_t ffn_dim,
-             config.count(is_all_experts ? "moe_intermediate_size" : "intermediate_size", kMaxDim));
+  uint32_t ffn_dim = out.type->usual_ffn_factor * model_dim;
+  if (ffn_dim == 0 || ffn_dim > kMaxDim || config.find("intermediate_size")) {
+    TRY_ASSIGN(ffn_dim, config.count(is_all_experts ? "moe_intermediate_size" : "intermediate_size",
+                                     kMaxDim));
+  }
   TRY_ASSIGN(const uint32_t n_heads, config.count("num_attention_heads", kMaxHeads));
   counts.head_dim = model_dim / n_heads;
   if (!family.attention.is_latent && (config.find("head_dim") || counts.head_dim == 0)) {
@@ -145,6 +155,8 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
     TRY_ASSIGN(const auto eps, config.real(key));
     if (eps) keys.real(eps_key, *eps);
   }
+  // Some models with layer norms may have RMS norms instead.
+  TRY(add_real(config, "rms_norm_eps", "attention.layer_norm_rms_epsilon", keys));
   keys.real(eps_key, 0);
   TRY_ASSIGN(counts.n_ctx, config.count("max_position_embeddings", kMaxContext));
   if (family.encoder) {
@@ -157,13 +169,6 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   }
   keys.number("context_length", counts.n_ctx);
   return counts;
-}
-
-Result<void> add_real(const JsonObject& config, std::string_view from, std::string_view to,
-                      GgufKeys& keys) {
-  TRY_ASSIGN(const auto value, config.real(from));
-  if (value) keys.real(to, *value);
-  return {};
 }
 
 Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufKeys& keys) {
@@ -301,7 +306,8 @@ json::value with_defaults(json::value config, const FolderType& type) {
   json::object& all = config.get_object();
   for (const FolderKey& key : type.keys) {
     const json::value* value = all.if_contains(key.name);
-    if (value && !all.contains(key.usual)) all[key.usual] = only_value(json::value(*value));
+    if (!value || (key.replaces ? value->is_null() : all.contains(key.usual))) continue;
+    all[key.usual] = only_value(json::value(*value));
   }
   auto defaults = parse_json_file(type.defaults, kFile);
   CHECK(defaults.has_value());
@@ -371,6 +377,10 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
   TRY(read_scales(config, of, keys));
   TRY(read_windows(config, of, counts.n_layers, keys));
+  for (const FolderFlag& flag : of.type->flags) {
+    TRY_ASSIGN(const auto value, config.flag(flag.name));
+    if (value) keys.flag(flag.gguf, *value);
+  }
   if (of.type->has_plain_qk_norm) TRY(add_plain_qk_norms(config, counts, out.vectors));
   // read_recurrence() has added the key if the list of layers has no experts.
   if (!out.metadata.find(fmt::format("{}.expert_count", of.family->name))) {

@@ -319,9 +319,9 @@ TEST(HfConfig, experts_in_some_layers_only_are_refused) {
 }
 
 TEST(HfConfig, unknown_values_are_rejected_with_the_known_ones) {
-  const Error type = error_of(config("gpt_neox"));
+  const Error type = error_of(config("rwkv"));
   EXPECT_EQ(type.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(type.message, HasSubstr("'gpt_neox'"));
+  EXPECT_THAT(type.message, HasSubstr("'rwkv'"));
   EXPECT_THAT(type.message, HasSubstr("qwen3_moe"));
   const Error scaling =
       error_of(config("llama", R"("rope_scaling":{"type":"dynamic","factor":2})"));
