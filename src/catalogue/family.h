@@ -12,8 +12,8 @@
 namespace kvik {
 
 // When "sliding_window" of a config.json applies: never, always, only with "use_sliding_window", or
-// to the layers that "layer_types" lists.
-enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled, kListed };
+// to the layers that "layer_types" lists. Or "attention_chunk_size" applies instead.
+enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled, kListed, kChunked };
 
 // Layout of stacked expert weights: [experts, rows, columns] with gate before up; interleaved as in
 // gpt-oss (interleaved_experts.h); or each matrix transposed (Qwen3-VL).
@@ -26,8 +26,8 @@ struct FolderKey {
   bool replaces = false;
 };
 
-// A boolean of config.json, and its key in a GGUF file.
-struct FolderFlag {
+// A number, boolean or string of config.json, and its key in a GGUF file.
+struct FolderValue {
   std::string_view name, gguf;
 };
 
@@ -39,7 +39,7 @@ struct FolderType {
   std::string_view multimodal_type = {};
   std::string_view defaults;             // JSON with the values that config.json may omit
   std::span<const FolderKey> keys = {};  // keys that have another name than usual
-  std::span<const FolderFlag> flags = {};
+  std::span<const FolderValue> values = {};
   // Without "intermediate_size" the MLP is this many times as wide as the model; 0: it is required.
   uint32_t usual_ffn_factor = 0;
   std::string_view fixed = {};  // JSON with keys of which only that value is supported
@@ -55,6 +55,8 @@ struct FolderType {
   bool is_interleaved = false;
   // The tensor of Q, K and V has their rows for each head in turn (GPT-NeoX).
   bool has_qkv_by_head = false;
+  // Layers with a window have this many times the KV heads of the others.
+  uint32_t window_kv_factor = 1;
   bool has_transposed_matrices = false;  // matrices of the layers are stored transposed (GPT-2)
   ExpertStacks stacks = ExpertStacks::kUsual;
   std::span<const FolderName> names = {};  // names of tensors that differ from the usual ones
@@ -89,10 +91,13 @@ struct AttentionTraits {
   bool is_fused = false;             // one tensor for Q, K and V
   bool has_sinks = false;
   OutputGate output_gate = OutputGate::kNone;
-  bool is_norm_after_rope = false;  // q and k are normalized after RoPE
-  bool is_latent = false;           // multi-head latent attention (LatentConfig)
-  bool is_unscaled = false;         // q·k is not scaled unless a key says so
-  double soft_cap = 0;              // value in synthetic models of the family
+  GateFunction gate_function = GateFunction::kSigmoid;
+  bool lists_heads = false;             // layers may have different numbers of heads
+  bool may_have_narrow_values = false;  // AttentionConfig::value_dim
+  bool is_norm_after_rope = false;      // q and k are normalized after RoPE
+  bool is_latent = false;               // multi-head latent attention (LatentConfig)
+  bool is_unscaled = false;             // q·k is not scaled unless a key says so
+  double soft_cap = 0;                  // value in synthetic models of the family
   // Every n-th layer has full attention; 1: all layers have the window.
   uint32_t global_every = 1;
   uint32_t global_at = 0;            // layer i has full attention if i % global_every == global_at
@@ -115,9 +120,11 @@ struct AttentionTraits {
 struct RopeTraits {
   // Pairing in GGUF files. Folders pair (i, i + n_pairs) unless FolderType::is_interleaved is set.
   RopePairing pairing = RopePairing::kInterleaved;
-  bool may_be_absent = false;       // no RoPE, unless "rope.scaling.finetuned" is true
-  bool is_yarn_whole = true;        // YarnConfig::is_whole
-  bool is_window_unscaled = false;  // the scaling does not apply to layers with a window
+  bool may_be_absent = false;  // no RoPE, unless "rope.scaling.finetuned" is true
+  bool is_yarn_whole = true;   // YarnConfig::is_whole
+  // The scaling does not apply to layers with a window, which may have another base and another
+  // number of rotated dimensions.
+  bool is_window_unscaled = false;
 };
 
 struct NormTraits {
@@ -141,6 +148,7 @@ struct ExpertTraits {
   uint32_t n_dense_layers = 0;  // first layers without experts, unless a key says otherwise
   Presence correction_bias = Presence::kNone;
   bool has_biases = false;
+  bool weighs_input = false;  // ExpertsConfig::weighs_input
 };
 
 struct RecurrenceTraits {

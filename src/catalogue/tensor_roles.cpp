@@ -202,8 +202,8 @@ class LayerTensors {
       const uint64_t gate_rows = a.output_gate == OutputGate::kInQ ? a.gate_dim() : 0;
       add(kQ, {a.q_dim() + gate_rows, c_.model_dim});
       if (!a.shared_kv) add(kK, {a.kv_dim(), c_.model_dim});
-      if (!a.shared_kv) add_optional(kV, {a.kv_dim(), c_.model_dim}, a.is_v_optional);
-      if (a.output_gate == OutputGate::kOwn) add(kOutputGate, {a.gate_dim(), c_.model_dim});
+      if (!a.shared_kv) add_optional(kV, {a.v_dim(), c_.model_dim}, a.is_v_optional);
+      if (a.gate_dim() > gate_rows) add(kOutputGate, {a.gate_dim(), c_.model_dim});
     }
     add(kAttentionOutput, {c_.model_dim, a.output_dim()});
     if (a.has_output_bias) {
@@ -215,9 +215,9 @@ class LayerTensors {
     } else if (a.has_qkv_bias) {
       add_optional(kQBias, {a.q_dim()}, a.is_qkv_bias_optional);
       add_optional(kKBias, {a.kv_dim()}, a.is_qkv_bias_optional);
-      add_optional(kVBias, {a.kv_dim()}, a.is_qkv_bias_optional);
+      add_optional(kVBias, {a.v_dim()}, a.is_qkv_bias_optional);
     }
-    if (a.qk_norm == QkNorm::kNone) return;
+    if (a.qk_norm == QkNorm::kNone || a.qk_norm == QkNorm::kPlain) return;
     if (a.qk_norm == QkNorm::kLayerPerHead) {
       add_optional(kQNorm, {a.n_heads, a.head_dim}, a.is_qk_norm_optional);
       add_optional(kKNorm, {a.n_kv_heads, a.head_dim}, a.is_qk_norm_optional);

@@ -87,15 +87,23 @@ class ModelLoader {
   }
 
   Result<void> check_operations() const {
-    const bool has_norm =
-        config_.encoder || config_.norm == NormKind::kRms || backend_.can_encode();
-    const bool has_activation = config_.activation != Activation::kXielu || backend_.has_xielu();
-    if (has_norm && has_activation) return {};
+    const bool has_head_gates = std::ranges::any_of(config_.layers, [](const LayerConfig& layer) {
+      const AttentionConfig* a = layer.if_attention();
+      return a && a->output_gate == OutputGate::kPerHead;
+    });
+    const char* missing = nullptr;
+    if (config_.activation == Activation::kXielu && !backend_.has_xielu()) {
+      missing = "xIELU activations";
+    } else if (has_head_gates && !backend_.has_head_scales()) {
+      missing = "an output gate with one value per head";
+    } else if (!config_.encoder && config_.norm != NormKind::kRms && !backend_.can_encode()) {
+      missing = "layer norms";
+    }
+    if (!missing) return {};
     return fail(ErrorCode::kUnsupported,
                 fmt::format("models of architecture '{}' have {}, which {} does not compute, "
                             "expected --device cpu",
-                            config_.architecture, has_norm ? "xIELU activations" : "layer norms",
-                            backend_.name()));
+                            config_.architecture, missing, backend_.name()));
   }
 
   // Loads a layer. Weights that the layer does not have stay empty.

@@ -6,11 +6,9 @@ namespace kvik::families {
 
 using enum TensorRole;
 
-// Models with layer norms, biases everywhere, and one tensor for Q, K and V.
+// Models with layer norms, and biases everywhere.
 
-// GPT-NeoX, Pythia, RedPajama-INCITE: by default attention and MLP of a layer read its input.
-Result<void> finish_gpt_neox(const KeyReader& keys, ModelConfig& config);
-
+// GPT-NeoX, Pythia, RedPajama-INCITE: usually attention and MLP of a layer read its input.
 inline constexpr FolderName kGptNeoxNames[] = {
     {kEmbedding, "embed_in.weight"},
     {kOutputNorm, "final_layer_norm.weight"},
@@ -26,13 +24,14 @@ inline constexpr FolderName kGptNeoxNames[] = {
 };
 inline constexpr FolderKey kGptNeoxKeys[] = {{"rotary_pct", "partial_rotary_factor"},
                                              {"rotary_emb_base", "rope_theta"}};
-inline constexpr FolderFlag kGptNeoxFlags[] = {{"use_parallel_residual", "use_parallel_residual"}};
+inline constexpr FolderValue kGptNeoxValues[] = {
+    {"use_parallel_residual", "use_parallel_residual"}};
 inline constexpr FolderType kGptNeoxFolders[] = {
     {.model_type = "gpt_neox",
      .defaults = R"({"layer_norm_eps": 1e-5, "tie_word_embeddings": false,
                      "partial_rotary_factor": 0.25, "max_position_embeddings": 2048})",
      .keys = kGptNeoxKeys,
-     .flags = kGptNeoxFlags,
+     .values = kGptNeoxValues,
      .fixed = R"({"attention_bias": true})",
      .has_qkv_by_head = true,
      .names = kGptNeoxNames},
@@ -74,6 +73,35 @@ inline constexpr FolderType kGpt2Folders[] = {
      .layers = "h."},
 };
 
+// StarCoder 2 has RoPE, and a tensor each for Q, K and V.
+inline constexpr FolderName kStarcoder2Names[] = {
+    {kUp, "mlp.c_fc.weight"},
+    {kUpBias, "mlp.c_fc.bias"},
+    {kDown, "mlp.c_proj.weight"},
+    {kDownBias, "mlp.c_proj.bias"},
+};
+inline constexpr FolderKey kStarcoder2Keys[] = {{"norm_epsilon", "layer_norm_eps"}};
+inline constexpr FolderType kStarcoder2Folders[] = {
+    {.model_type = "starcoder2",
+     .defaults = R"({"layer_norm_eps": 1e-5, "tie_word_embeddings": true})",
+     .keys = kStarcoder2Keys,
+     .fixed = R"({"use_bias": true, "norm_type": "layer_norm", "mlp_type": "default"})",
+     .window = FolderWindow::kStated,
+     .names = kStarcoder2Names},
+};
+
+// StarCoder 1 and SantaCoder: GPT-2 with one KV head.
+inline constexpr FolderType kBigcodeFolders[] = {
+    {.model_type = "gpt_bigcode",
+     .defaults = R"({"layer_norm_epsilon": 1e-5, "tie_word_embeddings": true,
+                     "num_key_value_heads": 1})",
+     .keys = kGpt2Keys,
+     .usual_ffn_factor = 4,
+     .fixed = R"({"multi_query": true, "scale_attn_weights": true, "add_cross_attention": false})",
+     .names = kGpt2Names,
+     .layers = "h."},
+};
+
 inline constexpr Family kGptFamilies[] = {
     {.name = "gptneox",
      .activation = Activation::kGelu,
@@ -82,8 +110,8 @@ inline constexpr Family kGptFamilies[] = {
                    .is_fused = true},
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.kind = NormKind::kLayerWithBias},
+     .has_parallel_halves = true,
      .mlp_bias = Presence::kAlways,
-     .finish = finish_gpt_neox,
      .folders = kGptNeoxFolders},
     {.name = "gpt2",
      .activation = Activation::kPlainGeluTanh,
@@ -96,6 +124,24 @@ inline constexpr Family kGptFamilies[] = {
      .has_positions = true,
      .mlp_bias = Presence::kAlways,
      .folders = kGpt2Folders},
+    {.name = "starcoder",
+     .activation = Activation::kPlainGeluTanh,
+     .attention = {.qkv_bias = Presence::kAlways,
+                   .output_bias = Presence::kAlways,
+                   .is_fused = true,
+                   .unrotated_every = 1},
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.kind = NormKind::kLayerWithBias},
+     .has_positions = true,
+     .mlp_bias = Presence::kAlways,
+     .folders = kBigcodeFolders},
+    {.name = "starcoder2",
+     .activation = Activation::kPlainGeluTanh,
+     .attention = {.qkv_bias = Presence::kAlways, .output_bias = Presence::kAlways},
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.kind = NormKind::kLayerWithBias},
+     .mlp_bias = Presence::kAlways,
+     .folders = kStarcoder2Folders},
 };
 
 }  // namespace kvik::families

@@ -137,15 +137,31 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   keys.number("block_count", counts.n_layers + n_mtp_layers.value_or(0));
   keys.number("embedding_length", model_dim);
   keys.number("feed_forward_length", ffn_dim);
+  TRY_ASSIGN(auto heads_of_layers, config.numbers("num_attention_heads_per_layer"));
+  if (family.attention.lists_heads && !heads_of_layers.empty()) {
+    keys.numbers("attention.head_count", std::move(heads_of_layers));
+  }
   keys.number("attention.head_count", n_heads);
   if (!family.attention.is_latent && config.find("num_key_value_heads")) {
     TRY_ASSIGN(const uint32_t n_kv_heads, config.count("num_key_value_heads", kMaxHeads));
+    if (out.type->window_kv_factor > 1) {
+      TRY_ASSIGN(const auto windowed, listed_windows(config, family, counts.n_layers));
+      std::vector<uint64_t> listed;
+      for (const bool is_windowed : windowed) {
+        listed.push_back(is_windowed ? out.type->window_kv_factor * n_kv_heads : n_kv_heads);
+      }
+      if (!listed.empty()) keys.numbers("attention.head_count_kv", std::move(listed));
+    }
     keys.number("attention.head_count_kv", n_kv_heads);
   }
   if (family.attention.is_latent) {
     TRY(read_latent(config, keys, counts));
   } else {
     keys.number("attention.key_length", counts.head_dim);
+    if (family.attention.may_have_narrow_values) {
+      TRY_ASSIGN(const uint32_t value_dim, config.count("v_head_dim", kMaxHeadDim));
+      keys.number("attention.value_length", value_dim);
+    }
     keys.number("attention.value_length", counts.head_dim);
   }
   keys.number("vocab_size", out.n_vocab);
@@ -202,7 +218,12 @@ Result<void> check_sparse_layers(const JsonObject& config) {
 
 // Reads the number of first layers without experts from the list of all layers.
 Result<void> read_mlp_types(const JsonObject& config, GgufKeys& keys) {
-  TRY_ASSIGN(const std::vector<std::string> types, config.texts("mlp_layer_types"));
+  TRY_ASSIGN(std::vector<std::string> types, config.texts("mlp_layer_types"));
+  const json::value* frequency = config.find("moe_layer_freq");
+  if (types.empty() && frequency && frequency->is_array()) {
+    TRY_ASSIGN(const std::vector<uint64_t> numbers, config.numbers("moe_layer_freq"));
+    for (const uint64_t number : numbers) types.emplace_back(number ? "sparse" : "dense");
+  }
   if (types.empty()) return {};
   const auto first = std::ranges::find(types, "sparse");
   const bool is_known =
@@ -334,6 +355,23 @@ Result<void> add_plain_qk_norms(const JsonObject& config, const Counts& counts,
   return {};
 }
 
+Result<void> copy_value(const JsonObject& config, const FolderValue& of, GgufKeys& keys) {
+  const json::value* value = config.find(of.name);
+  if (!value) return {};
+  if (value->is_bool()) {
+    keys.flag(of.gguf, value->get_bool());
+  } else if (value->is_string()) {
+    TRY_ASSIGN(const auto text, config.text(of.name));
+    keys.text(of.gguf, *text);
+  } else if (value->is_double()) {
+    TRY(add_real(config, of.name, of.gguf, keys));
+  } else {
+    TRY_ASSIGN(const auto number, config.number(of.name));
+    if (number) keys.number(of.gguf, *number);
+  }
+  return {};
+}
+
 // Checks that keys have the only value that is supported, or are absent.
 Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
   if (type.fixed.empty()) return {};
@@ -377,10 +415,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
   TRY(read_scales(config, of, keys));
   TRY(read_windows(config, of, counts.n_layers, keys));
-  for (const FolderFlag& flag : of.type->flags) {
-    TRY_ASSIGN(const auto value, config.flag(flag.name));
-    if (value) keys.flag(flag.gguf, *value);
-  }
+  for (const FolderValue& value : of.type->values) TRY(copy_value(config, value, keys));
   if (of.type->has_plain_qk_norm) TRY(add_plain_qk_norms(config, counts, out.vectors));
   // read_recurrence() has added the key if the list of layers has no experts.
   if (!out.metadata.find(fmt::format("{}.expert_count", of.family->name))) {
