@@ -30,7 +30,7 @@ IGNORED_KEYS = re.compile(r"dropout|_range$|router_aux|^output_|^use_cache$|_tok
 # Keys that other keys or the tensors imply.
 IMPLIED_KEYS = {"qk_head_dim", "qkv_bias", "attention_out_bias", "no_rope_layer_interval", "topk_method", "moe_layer_end_index", "moe_norm_min",
                 "enable_moe_fp32_combine", "swiglu_alpha", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "reorder_and_upcast_attn",
-                "attn_temperature_tuning", "moe_layers"}
+                "moe_layers"}
 XIELU = re.compile(r"N\.mlp\.act_fn\.(alpha_[pn]|beta|eps)")  # keys in GGUF files (src/format/hf/xielu.h)
 
 

@@ -372,6 +372,13 @@ Result<void> copy_value(const JsonObject& config, const FolderValue& of, GgufKey
   return {};
 }
 
+// Returns whether a value is the expected one. A number may stand for a boolean.
+bool is_fixed_value(const json::value& value, const json::value& expected) {
+  if (expected.is_bool() && value.is_int64())
+    return expected.get_bool() == (value.get_int64() != 0);
+  return value == expected;
+}
+
 // Checks that keys have the only value that is supported, or are absent.
 Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
   if (type.fixed.empty()) return {};
@@ -379,7 +386,7 @@ Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
   CHECK(fixed.has_value());
   for (const auto& member : fixed->get_object()) {
     const json::value* value = config.all().if_contains(member.key());
-    if (!value || *value == member.value()) continue;
+    if (!value || is_fixed_value(*value, member.value())) continue;
     return config.unexpected_value(std::string_view(member.key().data(), member.key().size()),
                                    json::serialize(member.value()), ErrorCode::kUnsupported);
   }
