@@ -5,7 +5,6 @@
 #include <array>
 #include <vector>
 
-#include "catalogue/families/afmoe.h"
 #include "catalogue/families/apertus.h"
 #include "catalogue/families/arcee.h"
 #include "catalogue/families/bailing.h"
@@ -17,11 +16,15 @@
 #include "catalogue/families/exaone.h"
 #include "catalogue/families/gemma.h"
 #include "catalogue/families/glm.h"
+#include "catalogue/families/gpt.h"
 #include "catalogue/families/gpt_oss.h"
 #include "catalogue/families/granite.h"
 #include "catalogue/families/hunyuan.h"
+#include "catalogue/families/laguna.h"
 #include "catalogue/families/lfm.h"
 #include "catalogue/families/llama.h"
+#include "catalogue/families/llama4.h"
+#include "catalogue/families/mimo.h"
 #include "catalogue/families/minimax.h"
 #include "catalogue/families/mistral.h"
 #include "catalogue/families/muse.h"
@@ -32,7 +35,6 @@
 #include "catalogue/families/qwen_delta.h"
 #include "catalogue/families/seed_oss.h"
 #include "catalogue/families/smollm.h"
-#include "catalogue/families/starcoder.h"
 #include "catalogue/family.h"
 
 namespace kvik {
@@ -56,8 +58,8 @@ constexpr auto kFamilies =
            kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
            kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
            kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
-           kArceeFamilies, kApertusFamilies, kCohereFamilies, kStarcoderFamilies, kAfmoeFamilies,
-           kMuseFamilies, kBailingFamilies, kBertFamilies);
+           kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
+           kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

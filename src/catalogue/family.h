@@ -12,16 +12,23 @@
 namespace kvik {
 
 // When "sliding_window" of a config.json applies: never, always, only with "use_sliding_window", or
-// to the layers that "layer_types" lists.
-enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled, kListed };
+// to the layers that "layer_types" lists. Or "attention_chunk_size" applies instead.
+enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled, kListed, kChunked };
 
 // Layout of stacked expert weights: [experts, rows, columns] with gate before up; interleaved as in
 // gpt-oss (interleaved_experts.h); or each matrix transposed (Qwen3-VL).
 enum class ExpertStacks : uint8_t { kUsual, kInterleaved, kTransposed };
 
-// A key of config.json, and the name that other model types have for it.
+// A key of config.json, and the name that other model types have for it. If it `replaces` that
+// name, which then means something else, keys before it in a list may use the other value.
 struct FolderKey {
   std::string_view name, usual;
+  bool replaces = false;
+};
+
+// A number, boolean or string of config.json, and its key in a GGUF file.
+struct FolderValue {
+  std::string_view name, gguf;
 };
 
 // A "model_type" of Hugging Face Transformers: defaults of its config.json, and how its tensors
@@ -32,7 +39,10 @@ struct FolderType {
   std::string_view multimodal_type = {};
   std::string_view defaults;             // JSON with the values that config.json may omit
   std::span<const FolderKey> keys = {};  // keys that have another name than usual
-  std::string_view fixed = {};           // JSON with keys of which only that value is supported
+  std::span<const FolderValue> values = {};
+  // Without "intermediate_size" the MLP is this many times as wide as the model; 0: it is required.
+  uint32_t usual_ffn_factor = 0;
+  std::string_view fixed = {};  // JSON with keys of which only that value is supported
   FolderWindow window = FolderWindow::kNone;
   bool has_experts = false;
   bool has_zero_centered_norms = false;  // norm weights are stored minus one
@@ -43,6 +53,11 @@ struct FolderType {
   bool has_query_scalar = false;  // attention is scaled by 1 / sqrt(query_pre_attn_scalar)
   // Rows of a head are ordered as in a GGUF file, although RoPE rotates adjacent pairs.
   bool is_interleaved = false;
+  // The tensor of Q, K and V has their rows for each head in turn (GPT-NeoX).
+  bool has_qkv_by_head = false;
+  // Layers with a window have this many times the KV heads of the others.
+  uint32_t window_kv_factor = 1;
+  bool has_transposed_matrices = false;  // matrices of the layers are stored transposed (GPT-2)
   ExpertStacks stacks = ExpertStacks::kUsual;
   std::span<const FolderName> names = {};  // names of tensors that differ from the usual ones
   // Names of the stacked experts of a layer: gate and up, and down.
@@ -76,10 +91,13 @@ struct AttentionTraits {
   bool is_fused = false;             // one tensor for Q, K and V
   bool has_sinks = false;
   OutputGate output_gate = OutputGate::kNone;
-  bool is_norm_after_rope = false;  // q and k are normalized after RoPE
-  bool is_latent = false;           // multi-head latent attention (LatentConfig)
-  bool is_unscaled = false;         // q·k is not scaled unless a key says so
-  double soft_cap = 0;              // value in synthetic models of the family
+  GateFunction gate_function = GateFunction::kSigmoid;
+  bool lists_heads = false;             // layers may have different numbers of heads
+  bool may_have_narrow_values = false;  // AttentionConfig::value_dim
+  bool is_norm_after_rope = false;      // q and k are normalized after RoPE
+  bool is_latent = false;               // multi-head latent attention (LatentConfig)
+  bool is_unscaled = false;             // q·k is not scaled unless a key says so
+  double soft_cap = 0;                  // value in synthetic models of the family
   // Every n-th layer has full attention; 1: all layers have the window.
   uint32_t global_every = 1;
   uint32_t global_at = 0;            // layer i has full attention if i % global_every == global_at
@@ -102,9 +120,11 @@ struct AttentionTraits {
 struct RopeTraits {
   // Pairing in GGUF files. Folders pair (i, i + n_pairs) unless FolderType::is_interleaved is set.
   RopePairing pairing = RopePairing::kInterleaved;
-  bool may_be_absent = false;       // no RoPE, unless "rope.scaling.finetuned" is true
-  bool is_yarn_whole = true;        // YarnConfig::is_whole
-  bool is_window_unscaled = false;  // the scaling does not apply to layers with a window
+  bool may_be_absent = false;  // no RoPE, unless "rope.scaling.finetuned" is true
+  bool is_yarn_whole = true;   // YarnConfig::is_whole
+  // The scaling does not apply to layers with a window, which may have another base and another
+  // number of rotated dimensions.
+  bool is_window_unscaled = false;
 };
 
 struct NormTraits {
@@ -128,6 +148,7 @@ struct ExpertTraits {
   uint32_t n_dense_layers = 0;  // first layers without experts, unless a key says otherwise
   Presence correction_bias = Presence::kNone;
   bool has_biases = false;
+  bool weighs_input = false;  // ExpertsConfig::weighs_input
 };
 
 struct RecurrenceTraits {
@@ -148,6 +169,7 @@ struct Family {
   NormTraits norms = {};
   std::optional<ExpertTraits> experts = {};
   RecurrenceTraits recurrence = {};
+  bool has_positions = false;        // ModelConfig::has_positions
   bool scales_embedding = false;     // embeddings are multiplied by sqrt(model_dim)
   bool has_parallel_halves = false;  // ModelConfig::has_parallel_halves
   bool has_logit_factor = false;     // "logit_scale" is a factor of the logits

@@ -29,6 +29,11 @@ Result<uint32_t> KeyReader::optional_count(std::string_view key, uint64_t max) c
   return count(key, max);
 }
 
+bool KeyReader::is_text(std::string_view key) const {
+  const Metadata::Value* value = metadata_.find(full(key));
+  return value && std::holds_alternative<std::string>(*value);
+}
+
 bool KeyReader::is_list(std::string_view key) const {
   const Metadata::Value* value = metadata_.find(full(key));
   return value && (std::holds_alternative<std::vector<int64_t>>(*value) ||

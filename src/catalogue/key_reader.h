@@ -37,6 +37,8 @@ class KeyReader {
   // Like counts(), but a list may contain 0, and the key is required.
   Result<std::vector<uint32_t>> counts_or_none(std::string_view key, size_t n, uint64_t max) const;
 
+  bool has(std::string_view key) const { return metadata_.find(full(key)) != nullptr; }
+  bool is_text(std::string_view key) const;
   bool is_list(std::string_view key) const;  // of numbers or booleans
 
   // Returns a list of n booleans, which may be stored as numbers; empty if the key is absent.

@@ -51,15 +51,17 @@ struct RopeConfig {
 // 2016), with or without biases.
 enum class NormKind : uint8_t { kRms, kLayer, kLayerWithBias };
 
-// Normalization of q and k, usually before RoPE: none, each head separately, or all heads of a row
-// together.
-enum class QkNorm : uint8_t { kNone, kHead, kRow };
+// Normalization of q and k, usually before RoPE: none, each head separately with the same weights,
+// all heads of a row together, a layer norm of each head with weights of its own (Command R+), or
+// each head without weights (Llama 4).
+enum class QkNorm : uint8_t { kNone, kHead, kRow, kLayerPerHead, kPlain };
 
-// Attention temperature (Llama 4): queries are scaled by 1 + scale · ln(1 + ⌊position / length⌋),
-// so that attention over long contexts stays sharp.
+// Attention temperature (Llama 4): queries are scaled by 1 + scale · ln(1 + ⌊(position + first) /
+// length⌋), so that attention over long contexts stays sharp.
 struct TemperatureConfig {
   float scale = 0;  // 0: none
   uint32_t length = 1;
+  uint32_t first = 0;  // number of the first position
 };
 
 // Multi-head latent attention (MLA, DeepSeek-V2 2024). K and V of all heads are computed from one
@@ -76,8 +78,11 @@ struct LatentConfig {
 };
 
 // Location of the projection to the output gates of attention: none, in Q's tensor, which contains
-// for each head in turn the rows of Q and those of the gate, or in a tensor of its own.
-enum class OutputGate : uint8_t { kNone, kInQ, kOwn };
+// for each head in turn the rows of Q and those of the gate, in a tensor of its own, or in one with
+// a single row for each head.
+enum class OutputGate : uint8_t { kNone, kInQ, kOwn, kPerHead };
+// The gate is sigmoid(x) or softplus(x) = ln(1 + e^x).
+enum class GateFunction : uint8_t { kSigmoid, kSoftplus };
 
 // Softmax attention over the K and V of earlier tokens (Vaswani et al. 2017); with GQA there are
 // fewer KV heads than query heads (Ainslie et al. 2023).
@@ -85,16 +90,24 @@ struct AttentionConfig {
   uint32_t n_heads = 0;
   uint32_t n_kv_heads = 0;
   uint32_t head_dim = 0;
-  float scale = 0;      // factor of q·k
-  float soft_cap = 0;   // soft cap of the scores; 0: none
-  uint32_t window = 0;  // sliding window in tokens; 0: full attention
-  uint32_t rope = 0;    // index into ModelConfig::ropes
+  // Dimensions of a head of V if it is narrower than K; 0: head_dim. Such heads are stored with
+  // zeros after them.
+  uint32_t value_dim = 0;
+  float value_scale = 1.0f;  // factor of V
+  float scale = 0;           // factor of q·k
+  float soft_cap = 0;        // soft cap of the scores; 0: none
+  uint32_t window = 0;       // sliding window in tokens; 0: full attention
+  // The window does not slide: a token attends to those of its own chunk of `window` tokens (Llama
+  // 4), which is a multiple of kPageTokens.
+  bool is_chunked = false;
+  uint32_t rope = 0;  // index into ModelConfig::ropes
   bool has_qkv_bias = false;
   bool has_output_bias = false;
   // attention sink: an additional score per head without a value (Xiao et al. 2023)
   bool has_sinks = false;
   bool is_fused = false;                       // one tensor in the file for Q, K and V
-  OutputGate output_gate = OutputGate::kNone;  // the heads' output is multiplied by sigmoid(gate·x)
+  OutputGate output_gate = OutputGate::kNone;  // the heads' output is multiplied by f(gate·x)
+  GateFunction gate_function = GateFunction::kSigmoid;
   bool has_rope = true;  // has RoPE; otherwise only the causal mask depends on the order of tokens
   QkNorm qk_norm = QkNorm::kNone;
   bool is_norm_after_rope = false;  // q and k are normalized after RoPE (Hunyuan)
@@ -113,11 +126,19 @@ struct AttentionConfig {
 
   uint32_t q_dim() const { return n_heads * head_dim; }
   uint32_t kv_dim() const { return n_kv_heads * head_dim; }
-  uint32_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
-  uint32_t gate_dim() const { return output_gate == OutputGate::kNone ? 0 : q_dim(); }
+  // Returns the number of columns of V's projection.
+  uint32_t v_dim() const { return n_kv_heads * (value_dim ? value_dim : head_dim); }
+  uint32_t qkv_dim() const { return q_dim() + kv_dim() + v_dim(); }
+  uint32_t gate_dim() const {
+    if (output_gate == OutputGate::kPerHead) return n_heads;
+    return output_gate == OutputGate::kNone ? 0 : q_dim();
+  }
   // Returns the number of input columns of the output projection.
-  uint32_t output_dim() const { return n_heads * (latent.rank ? latent.value_dim : head_dim); }
-  // Return the number of columns that one norm of q or k covers.
+  uint32_t output_dim() const {
+    if (latent.rank) return n_heads * latent.value_dim;
+    return n_heads * (value_dim ? value_dim : head_dim);
+  }
+  // Return the number of columns that one RMS norm of q or k covers.
   uint32_t q_norm_dim() const { return qk_norm == QkNorm::kRow ? q_dim() : head_dim; }
   uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
 };
@@ -143,6 +164,8 @@ struct ExpertsConfig {
   ExpertScoring scoring = ExpertScoring::kSoftmax;
   bool normalizes = true;        // the weights of the selected experts are normalized to a sum of 1
   float weight_scale = 1.0f;     // factor of the weights after that
+  float shared_scale = 1.0f;     // factor of the shared expert's output
+  bool weighs_input = false;     // the weights are factors of the expert's input; n_used is 1
   bool has_shared_gate = false;  // the shared expert's output is multiplied by sigmoid(gate · x)
   bool has_score_bias = false;   // a bias is added to the scores
   // A bias is added to the probabilities for the selection of experts, but not for their weights
@@ -183,7 +206,6 @@ struct LayerConfig {
 struct EncoderConfig {
   bool has_token_types = false;  // a table of token types may be added to the embeddings
   uint32_t n_token_types = 0;    // its rows; 0: there is none
-  bool has_positions = false;    // a table of positions is added to the embeddings
   bool has_norm_biases = false;  // layer norms have biases
   // The sum after each half of a layer is normalized, x = norm(x + f(x)); otherwise the input of
   // each half is, x += f(norm(x)), and the output of the last layer.
@@ -205,7 +227,8 @@ struct ModelConfig {
 
   NormKind norm = NormKind::kRms;  // of a layer's inputs and outputs, and of the last layer's
   float norm_eps = 1e-5f;
-  float post_norm_eps = 1e-5f;      // of the norms of outputs
+  float post_norm_eps = 1e-5f;  // of the norms of outputs
+  bool has_positions = false;   // a table of positions, [n_ctx_train], is added to the embeddings
   bool has_embedding_norm = false;  // embeddings are RMS-normalized, without weights
   float logit_soft_cap = 0;         // 0: none
   float embedding_scale = 1.0f;
@@ -254,6 +277,11 @@ struct ModelConfig {
   // Returns the config of the first attention layer, which describes the whole model in summaries.
   const AttentionConfig& attention() const;
   uint32_t n_attention_layers() const;
+  // Returns how many tokens of a context of n_ctx may be used: with a table of positions, as many
+  // as it has.
+  uint32_t n_ctx_within(uint32_t n_ctx) const {
+    return has_positions && n_ctx > n_ctx_train ? n_ctx_train : n_ctx;
+  }
   // Returns the number of recurrent layers.
   uint32_t n_state_layers() const;
   bool has_state() const { return n_state_layers() > 0; }

@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -13,6 +16,7 @@
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
 #include "catalogue/model_config.h"
+#include "catalogue/read_encoder.h"
 #include "catalogue/read_recurrent.h"
 #include "catalogue/rope_config.h"
 
@@ -51,12 +55,36 @@ Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
   return {};
 }
 
+constexpr std::string_view kQueryHeads = "attention.head_count";
+constexpr std::string_view kKvHeads = "attention.head_count_kv";
+
+// A key that states numbers of heads, and its value if the file does not have it; 0: an error.
+struct HeadsKey {
+  std::string_view name;
+  uint32_t otherwise = 0;
+};
+
+// Reads the number of heads of each layer.
+Result<std::vector<uint32_t>> read_heads_of_layers(const KeyReader& keys, const Family& family,
+                                                   const ModelConfig& c, HeadsKey key) {
+  TRY_ASSIGN(std::vector<uint32_t> all,
+             keys.counts(key.name, c.n_listed_layers(), kMaxHeads, key.otherwise));
+  const bool is_same = std::ranges::count(all, all.front()) == std::ssize(all);
+  if (is_same || family.attention.lists_heads) return all;
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("'{}' lists {} and {}, expected one number of heads", keys.full(key.name),
+                          std::ranges::min(all), std::ranges::max(all)));
+}
+
 // Reads the number of KV heads of attention layers; files of some families list 0 for other layers.
 Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, const ModelConfig& c,
                                  uint32_t n_heads) {
   const bool is_list = family.recurrence.kind == Recurrence::kShortConv ||
                        family.recurrence.kind == Recurrence::kStateSpace;
-  if (!is_list) return keys.count("attention.head_count_kv", kMaxHeads, n_heads);
+  if (!is_list) {
+    TRY_ASSIGN(const auto all, read_heads_of_layers(keys, family, c, {kKvHeads, n_heads}));
+    return all.front();
+  }
   TRY_ASSIGN(const std::vector<uint32_t> by_layer,
              keys.counts_or_none("attention.head_count_kv", c.n_listed_layers(), kMaxHeads));
   const uint32_t most = std::ranges::max(by_layer);
@@ -110,7 +138,8 @@ Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelCon
   TRY_ASSIGN(c.n_mtp_layers, keys.optional_count("nextn_predict_layers", c.n_layers - 1));
   c.n_layers -= c.n_mtp_layers;
   TRY_ASSIGN(c.model_dim, keys.count("embedding_length", kMaxDim));
-  TRY_ASSIGN(a.n_heads, keys.count("attention.head_count", kMaxHeads));
+  TRY_ASSIGN(const auto n_heads, read_heads_of_layers(keys, family, c, {kQueryHeads}));
+  a.n_heads = n_heads.front();
   TRY(read_sizes_of_layers(keys, family, c, a));
   TRY_ASSIGN(c.n_ctx_train, keys.count("context_length", kMaxContext));
   if (family.attention.is_latent) return read_latent(keys, a);
@@ -118,7 +147,9 @@ Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelCon
   TRY_ASSIGN(a.head_dim, keys.count("attention.key_length", kMaxHeadDim, even_share));
   TRY_ASSIGN(const uint32_t value_dim,
              keys.count("attention.value_length", kMaxHeadDim, a.head_dim));
-  if (value_dim != a.head_dim) {
+  if (family.attention.may_have_narrow_values && value_dim < a.head_dim) {
+    a.value_dim = value_dim;
+  } else if (value_dim != a.head_dim) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("'{}' is {}, expected the key length {}",
                             keys.full("attention.value_length"), value_dim, a.head_dim));
@@ -193,6 +224,7 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
   ExpertsConfig e{.n_experts = n_experts,
                   .scoring = traits.scoring,
                   .normalizes = traits.normalizes,
+                  .weighs_input = traits.weighs_input,
                   .has_shared_gate = traits.has_shared_gate,
                   .has_score_bias = traits.has_score_bias,
                   .has_correction_bias = traits.correction_bias != Presence::kNone,
@@ -241,8 +273,10 @@ Result<std::vector<bool>> windowed_layers(const KeyReader& keys, const Family& f
   if (traits.lists_windows) {
     TRY_ASSIGN(every, keys.optional_count(kKey, kMaxLayers));
   }
+  const bool is_global_first = traits.global_every > 1 && traits.global_at == 0;
   for (uint32_t i = 0; i < c.n_layers; ++i) {
-    windowed.push_back(every ? i % every != every - 1 : traits.is_windowed(i));
+    windowed.push_back(every ? i % every != (is_global_first ? 0 : every - 1)
+                             : traits.is_windowed(i));
   }
   return windowed;
 }
@@ -258,17 +292,37 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
   const bool has_local_rope = family.rope.is_window_unscaled && window > 0;
   if (has_local_rope) {
     const RopeConfig& scaled = c.ropes.front();
-    c.ropes.push_back({.base = scaled.base,
-                       .n_dims = scaled.n_dims,
-                       .pairing = scaled.pairing,
-                       .has_divisors = false});
+    RopeConfig local{.pairing = scaled.pairing, .has_divisors = false};
+    TRY_ASSIGN(local.base, keys.positive("rope.freq_base_swa", double{scaled.base}));
+    TRY_ASSIGN(local.n_dims,
+               keys.count("rope.dimension_count_swa", attention.head_dim, scaled.n_dims));
+    if (local.n_dims % 2 != 0) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}' is {}, expected an even number",
+                              keys.full("rope.dimension_count_swa"), local.n_dims));
+    }
+    c.ropes.push_back(local);
   }
   const MlpConfig mlp{.ffn_dim = c.ffn_dim,
                       .is_fused = family.has_fused_mlp,
                       .has_biases = family.mlp_bias != Presence::kNone,
                       .are_biases_optional = family.mlp_bias == Presence::kOptional};
+  std::set<std::pair<bool, uint32_t>> kinds;
+  TRY_ASSIGN(const auto n_heads, read_heads_of_layers(keys, family, c, {kQueryHeads}));
+  std::vector<uint32_t> n_kv_heads(c.n_layers, attention.n_kv_heads);
+  if (family.attention.lists_heads) {
+    TRY_ASSIGN(n_kv_heads, read_heads_of_layers(keys, family, c, {kKvHeads, n_heads.front()}));
+  }
   for (uint32_t i = 0; i < c.n_layers; ++i) {
     AttentionConfig own = attention;
+    own.n_heads = n_heads[i];
+    own.n_kv_heads = n_kv_heads[i];
+    kinds.emplace(windowed[i], own.n_kv_heads);
+    if (own.n_heads % own.n_kv_heads != 0) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}' is {} in layer {}, expected a multiple of the {} KV heads",
+                              keys.full(kQueryHeads), own.n_heads, i, own.n_kv_heads));
+    }
     if (windowed[i]) {
       own.window = window;
       own.rope = has_local_rope ? 1 : 0;
@@ -278,7 +332,10 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
     if (experts && i >= n_dense) layer.feed_forward = *experts;
     c.layers.push_back(layer);
   }
-  return {};
+  if (kinds.size() <= kMaxLayerKinds) return {};
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("'{}' makes layers of {} kinds, expected at most {}", keys.full(kKvHeads),
+                          kinds.size(), kMaxLayerKinds));
 }
 
 Result<void> read_scales(const KeyReader& keys, const Family& family, ModelConfig& c,
@@ -298,56 +355,6 @@ Result<void> read_scales(const KeyReader& keys, const Family& family, ModelConfi
   TRY_ASSIGN(c.residual_scale, keys.positive("residual_scale", 1.0));
   TRY_ASSIGN(const float logit_divisor, keys.positive("logit_scale", 1.0));
   c.logit_scale = 1.0f / logit_divisor;
-  return {};
-}
-
-// Numbers of "pooling_type".
-constexpr uint32_t kMeanPooling = 1, kClsPooling = 2, kLastPooling = 3, kRankPooling = 4;
-
-Result<std::optional<Pooling>> read_pooling(const KeyReader& keys) {
-  TRY_ASSIGN(const uint32_t type, keys.optional_count("pooling_type", UINT32_MAX));
-  switch (type) {
-    case 0:
-      return std::nullopt;
-    case kMeanPooling:
-      return Pooling::kMean;
-    case kClsPooling:
-      return Pooling::kCls;
-    case kLastPooling:
-      return Pooling::kLast;
-    case kRankPooling:
-      return Pooling::kRank;
-    default:
-      break;
-  }
-  return fail(ErrorCode::kUnsupported,
-              fmt::format("'{}' is {}, expected {} (mean), {} (first token), {} (last token) or {} "
-                          "(classifier)",
-                          keys.full("pooling_type"), type, kMeanPooling, kClsPooling, kLastPooling,
-                          kRankPooling));
-}
-
-Result<void> read_encoder(const Metadata& metadata, const KeyReader& keys, ModelConfig& c) {
-  EncoderConfig& encoder = *c.encoder;
-  TRY_ASSIGN(const bool is_causal, keys.flag("attention.causal", false));
-  if (is_causal) {
-    return fail(ErrorCode::kUnsupported, fmt::format("'{}' is true, expected false in an encoder",
-                                                     keys.full("attention.causal")));
-  }
-  const KeyReader tokenizer(metadata, "tokenizer.ggml");
-  if (encoder.has_token_types) {
-    TRY_ASSIGN(encoder.n_token_types, tokenizer.optional_count("token_type_count", kMaxLabels));
-  }
-  if (!c.pooling) c.pooling = Pooling::kMean;
-  TRY_ASSIGN(const auto* labels, metadata.get_strings(keys.full("classifier.output_labels")));
-  if (labels && labels->size() > kMaxLabels) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("'{}' lists {} labels, expected at most {}",
-                            keys.full("classifier.output_labels"), labels->size(), kMaxLabels));
-  }
-  if (c.pooling == Pooling::kRank) {
-    encoder.n_labels = labels ? std::max<uint32_t>(1, static_cast<uint32_t>(labels->size())) : 1;
-  }
   return {};
 }
 
@@ -403,7 +410,7 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   c.is_last_norm_embeddings = family->norms.is_last_norm_embeddings;
   c.norm = family->norms.kind;
   c.has_one_norm = family->norms.is_shared;
-  c.has_parallel_halves = family->has_parallel_halves;
+  c.has_positions = family->has_positions;
   c.has_head_bias = family->has_head_bias;
   const AttentionTraits& traits = family->attention;
   AttentionConfig attention{.has_qkv_bias = traits.qkv_bias != Presence::kNone,
@@ -411,12 +418,15 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
                             .has_sinks = traits.has_sinks,
                             .is_fused = traits.is_fused,
                             .output_gate = traits.output_gate,
+                            .gate_function = traits.gate_function,
                             .qk_norm = traits.qk_norm,
                             .is_norm_after_rope = traits.is_norm_after_rope,
                             .is_qkv_bias_optional = traits.qkv_bias == Presence::kOptional,
                             .is_output_bias_optional = traits.output_bias == Presence::kOptional,
                             .is_qk_norm_optional = traits.is_qk_norm_optional};
   const KeyReader keys(metadata, *architecture);
+  TRY_ASSIGN(c.has_parallel_halves,
+             keys.flag("use_parallel_residual", family->has_parallel_halves));
   TRY_ASSIGN(const auto name, metadata.get_string("general.name"));
   c.name = name.value_or(*architecture);
   TRY(read_geometry(keys, *family, c, attention));

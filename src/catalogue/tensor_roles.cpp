@@ -47,6 +47,7 @@ constexpr RoleEntry kRoles[] = {
     {kAttentionNorm, kNorm, "attn_norm.weight", "input_layernorm.weight"},
     {kAttentionNormBias, kBias, "attn_norm.bias", "input_layernorm.bias"},
     {kQkv, kMatrix, "attn_qkv.weight", "self_attn.qkv_proj.weight"},
+    {kQkvBias, kBias, "attn_qkv.bias", "self_attn.qkv_proj.bias"},
     {kQ, kMatrix, "attn_q.weight", "self_attn.q_proj.weight"},
     {kK, kMatrix, "attn_k.weight", "self_attn.k_proj.weight"},
     {kV, kMatrix, "attn_v.weight", "self_attn.v_proj.weight"},
@@ -201,20 +202,27 @@ class LayerTensors {
       const uint64_t gate_rows = a.output_gate == OutputGate::kInQ ? a.gate_dim() : 0;
       add(kQ, {a.q_dim() + gate_rows, c_.model_dim});
       if (!a.shared_kv) add(kK, {a.kv_dim(), c_.model_dim});
-      if (!a.shared_kv) add_optional(kV, {a.kv_dim(), c_.model_dim}, a.is_v_optional);
-      if (a.output_gate == OutputGate::kOwn) add(kOutputGate, {a.gate_dim(), c_.model_dim});
+      if (!a.shared_kv) add_optional(kV, {a.v_dim(), c_.model_dim}, a.is_v_optional);
+      if (a.gate_dim() > gate_rows) add(kOutputGate, {a.gate_dim(), c_.model_dim});
     }
     add(kAttentionOutput, {c_.model_dim, a.output_dim()});
     if (a.has_output_bias) {
       add_optional(kAttentionOutputBias, {c_.model_dim}, a.is_output_bias_optional);
     }
     if (a.has_sinks) add(kSinks, {a.n_heads});
-    if (a.has_qkv_bias) {
+    if (a.has_qkv_bias && a.is_fused) {
+      add(kQkvBias, {a.qkv_dim()});
+    } else if (a.has_qkv_bias) {
       add_optional(kQBias, {a.q_dim()}, a.is_qkv_bias_optional);
       add_optional(kKBias, {a.kv_dim()}, a.is_qkv_bias_optional);
-      add_optional(kVBias, {a.kv_dim()}, a.is_qkv_bias_optional);
+      add_optional(kVBias, {a.v_dim()}, a.is_qkv_bias_optional);
     }
-    if (a.qk_norm == QkNorm::kNone) return;
+    if (a.qk_norm == QkNorm::kNone || a.qk_norm == QkNorm::kPlain) return;
+    if (a.qk_norm == QkNorm::kLayerPerHead) {
+      add_optional(kQNorm, {a.n_heads, a.head_dim}, a.is_qk_norm_optional);
+      add_optional(kKNorm, {a.n_kv_heads, a.head_dim}, a.is_qk_norm_optional);
+      return;
+    }
     add_optional(kQNorm, {a.q_norm_dim()}, a.is_qk_norm_optional);
     if (!a.shared_kv) add_optional(kKNorm, {a.k_norm_dim()}, a.is_qk_norm_optional);
   }
@@ -367,6 +375,7 @@ TensorTable::TensorTable(const ModelConfig& c)
     specs_.push_back({{kPerLayerProjection}, {n_cols, c.model_dim}});
     specs_.push_back({{kPerLayerProjectionNorm}, {c.per_layer_dim}});
   }
+  if (c.has_positions) specs_.push_back({{kPositions}, {c.n_ctx_train, c.model_dim}});
   if (c.encoder) list_embeddings(c, *c.encoder);
   for (uint32_t layer = 0; layer < c.layers.size(); ++layer) LayerTensors(c, layer, specs_).list();
   if (c.encoder) {
@@ -382,7 +391,6 @@ TensorTable::TensorTable(const ModelConfig& c)
 }
 
 void TensorTable::list_embeddings(const ModelConfig& c, const EncoderConfig& encoder) {
-  if (encoder.has_positions) specs_.push_back({{kPositions}, {c.n_ctx_train, c.model_dim}});
   if (encoder.n_token_types)
     specs_.push_back({{kTokenTypes}, {encoder.n_token_types, c.model_dim}});
   specs_.push_back({{kEmbeddingsNorm}, {c.model_dim}});

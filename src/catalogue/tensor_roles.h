@@ -41,7 +41,8 @@ enum class TensorRole : uint8_t {
   // Roles of a layer.
   kAttentionNorm,  // input norm of a layer, also of one with only a feed-forward block
   kAttentionNormBias,
-  kQkv,  // rows of Q, K and V
+  kQkv,      // rows of Q, K and V
+  kQkvBias,  // biases of Q, K and V, if they are one tensor
   kQ,
   kK,
   kV,

@@ -93,7 +93,8 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
   }
   TRY_ASSIGN(const KvBudget budget,
              divide_kv_budget(config, draft ? &draft->config() : nullptr, backend, options));
-  const uint32_t n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train;
+  const uint32_t n_ctx =
+      config.n_ctx_within(options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train);
   const EngineLimits limits{
       .n_ctx_max = static_cast<uint32_t>(std::min<uint64_t>(n_ctx, budget.kv_tokens)),
       .n_vocab = config.n_vocab,

@@ -15,17 +15,21 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
   constexpr uint32_t kMaxDraftRows = RecurrentBlock::kMaxDraftRows;
   std::vector<HeadsUse> heads(groups.n_groups());
   std::vector<RecurrenceShape> recurrences;
+  uint32_t n_runs = options.max_running;
   for (uint32_t layer = 0; layer < config.layers.size(); ++layer) {
     if (const auto shape = recurrence_of(config.layers[layer])) recurrences.push_back(*shape);
     if (!config.layers[layer].if_attention()) continue;
+    const AttentionConfig& a = config.layers[layer].attention();
+    // The rows of a sequence that lie in several chunks become several runs.
+    if (a.is_chunked) n_runs = 2 * options.max_running + options.max_step_tokens / a.window;
     const uint32_t group = groups.places[layer].group;
     heads[group] = {kv_geometry(groups, group, options.kv_type),
-                    config.layers[layer].attention().n_heads};
+                    std::max(heads[group].n_heads, a.n_heads)};
   }
   return {.n_rows = options.max_step_tokens,
           .n_experts = experts.n_experts,
           .n_expert_rows = options.max_step_tokens * experts.n_used,
-          .n_sequences = options.max_running,
+          .n_sequences = n_runs,
           .weights = std::move(kinds),
           .heads = std::move(heads),
           .n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train,

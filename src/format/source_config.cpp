@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "catalogue/tensor_roles.h"
 
@@ -26,10 +28,24 @@ bool has_complete_mtp_head(const ModelSource& source, const ModelConfig& config)
          });
 }
 
+// Gives layers an output gate with a value per element if they have a tensor of that size, because
+// no key tells it from one with a value per head (Laguna).
+void widen_gates(const ModelSource& source, ModelConfig& config) {
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    auto* a = std::get_if<AttentionConfig>(&config.layers[i].mixer);
+    if (!a || a->output_gate != OutputGate::kPerHead) continue;
+    const auto gate = source.find(name_of(TensorId{TensorRole::kOutputGate, i}));
+    if (!gate) continue;
+    const std::vector<uint64_t>& shape = source.tensors()[*gate].shape;
+    if (!shape.empty() && shape[0] == a->q_dim()) a->output_gate = OutputGate::kOwn;
+  }
+}
+
 }  // namespace
 
 Result<ModelConfig> config_of(const ModelSource& source) {
   TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
+  widen_gates(source, config);
   if (!config.has_mtp_head || has_complete_mtp_head(source, config)) return config;
   return without_mtp_head(std::move(config));
 }

@@ -230,15 +230,16 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
     TRY_ASSIGN(loaded.adapter,
                load_adapter(options.adapter, {*loaded.model, *loaded.backend, options.model}));
   }
-  const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
+  const ModelConfig& config = loaded.model->config();
+  const uint32_t n_ctx_train = config.n_ctx_train;
   loaded.id = model_id(options);
   loaded.spec = options.model;
   loaded.kv_type = options.kv_type;
   loaded.n_ctx = options.n_ctx ? options.n_ctx : n_ctx_train;
-  if (options.n_ctx > n_ctx_train && loaded.model->config().encoder) {
+  if (options.n_ctx > n_ctx_train && (config.encoder || config.has_positions)) {
     loaded.n_ctx = n_ctx_train;
-    log::warn("--ctx is {}, but this encoder has {} positions: texts may have {} tokens",
-              options.n_ctx, n_ctx_train, n_ctx_train);
+    log::warn("--ctx is {}, but this {} has {} positions: texts may have {} tokens", options.n_ctx,
+              config.encoder ? "encoder" : "model", n_ctx_train, n_ctx_train);
   } else if (options.n_ctx > n_ctx_train) {
     log::warn("a context of {} tokens exceeds the trained context of {}", options.n_ctx,
               n_ctx_train);

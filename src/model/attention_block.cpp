@@ -12,6 +12,11 @@ namespace {
 // Range of positions over which the observed tokens are spread.
 constexpr uint32_t kObservedPositions = 4096;
 
+// Returns whether AttentionBlock::gate_output() needs Buffers::scratch.
+bool needs_scratch(const AttentionConfig& a) {
+  return a.output_gate == OutputGate::kPerHead || a.gate_function != GateFunction::kSigmoid;
+}
+
 }  // namespace
 
 AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
@@ -20,7 +25,9 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
   uint32_t q_dim = 0;
   uint32_t latent_q_dim = 0;
   uint32_t heads_dim = 0;
-  uint32_t v_norm_dim = 0;
+  uint32_t ones_dim = 0;
+  uint32_t scratch_dim = 0;
+  uint32_t narrow_dim = 0;
   for (const LayerConfig& layer : config.layers) {
     if (!layer.if_attention()) continue;
     const AttentionConfig& a = layer.attention();
@@ -28,14 +35,18 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
     own = std::max(own, a.latent.rank ? a.q_dim() : a.qkv_dim() + a.gate_dim());
     q_dim = std::max(q_dim, a.q_dim() + a.gate_dim());
     heads_dim = std::max(heads_dim, a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim());
-    if (a.has_v_norm) v_norm_dim = std::max(v_norm_dim, a.head_dim);
+    if (a.value_dim) narrow_dim = std::max({narrow_dim, a.kv_dim(), a.output_dim()});
+    if (needs_scratch(a)) scratch_dim = std::max(scratch_dim, a.gate_dim());
+    if (a.has_v_norm || a.qk_norm == QkNorm::kPlain) ones_dim = std::max(ones_dim, a.head_dim);
   }
   buffers.count(RopeTables::bytes(config, n_rows_max) + n_rows_max * sizeof(float));
   return {.qkv = buffers.take(n_rows_max, qkv_dim),
           .wanted_q = buffers.take(n_rows_max, q_dim),
           .heads = buffers.take(n_rows_max, heads_dim),
           .latent_q = buffers.take(n_rows_max, latent_q_dim),
-          .ones = buffers.take(1, v_norm_dim),
+          .narrow = buffers.take(n_rows_max, narrow_dim),
+          .scratch = buffers.take(n_rows_max, scratch_dim),
+          .ones = buffers.take(1, ones_dim),
           .latent = LatentProjection::Buffers::take(config, n_rows_max, buffers)};
 }
 
@@ -47,8 +58,14 @@ AttentionBlock::AttentionBlock(const Model& model, Backend& backend, KvType kv_t
       groups_(group_layers(model.config())),
       ropes_(backend.memory(), model.config(), model.rope_divisors(), buffers.qkv.n_rows),
       buffers_(buffers),
-      latent_(model, backend, buffers.latent) {
+      latent_(model, backend, buffers.latent),
+      zeros_(buffers.scratch.n_cols) {
   temperatures_.reserve(buffers.qkv.n_rows);
+  for (const LayerConfig& layer : model.config().layers) {
+    if (layer.if_attention() && temperature_.scale == 0) {
+      temperature_ = layer.attention().temperature;
+    }
+  }
   const std::vector<float> ones(buffers_.ones.n_cols, 1.0f);
   if (!ones.empty()) {
     backend.memory().copy_in(reinterpret_cast<std::byte*>(buffers_.ones.data),
@@ -72,12 +89,12 @@ void AttentionBlock::begin_step(std::span<const uint32_t> positions, const Group
 
 void AttentionBlock::compute_temperatures(std::span<const uint32_t> positions) {
   temperatures_.clear();
-  const TemperatureConfig& temperature = model_.config().attention().temperature;
-  const auto is_far = [&](uint32_t position) { return position >= temperature.length; };
-  if (temperature.scale == 0 || std::ranges::none_of(positions, is_far)) return;
+  const TemperatureConfig& t = temperature_;
+  const auto is_far = [&](uint32_t position) { return position + t.first >= t.length; };
+  if (t.scale == 0 || std::ranges::none_of(positions, is_far)) return;
   for (const uint32_t position : positions) {
-    const double n = 1 + position / temperature.length;
-    temperatures_.push_back(static_cast<float>(1 + temperature.scale * std::log(n)));
+    const double n = 1 + (position + t.first) / t.length;
+    temperatures_.push_back(static_cast<float>(1 + t.scale * std::log(n)));
   }
 }
 
@@ -88,7 +105,8 @@ KvTarget AttentionBlock::target(uint32_t layer) const {
 
 void AttentionBlock::write_kv(uint32_t layer, ResidualStream& x) {
   q_ = config_of(layer).latent.rank ? write_latent(layer, x) : write_heads(layer, x);
-  if (!temperatures_.empty()) backend_.scale_rows(q_, temperatures_);
+  const bool has_temperature = config_of(layer).temperature.scale != 0;
+  if (has_temperature && !temperatures_.empty()) backend_.scale_rows(q_, temperatures_);
 }
 
 Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
@@ -107,7 +125,7 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
   const Rows qkv = all.columns(0, w.qkv->n_rows());
   const Rows q = qkv.columns(0, a.q_dim());
   const Rows k = all.columns(a.q_dim(), a.kv_dim());
-  const Rows v = all.columns(a.q_dim() + a.kv_dim(), a.kv_dim());
+  const Rows own_v = all.columns(a.q_dim() + a.kv_dim(), a.v_dim());
   gate_ = all.columns(a.qkv_dim(), a.gate_dim());
 
   backend_.matmul(x.normed(w.norm), *w.qkv, qkv);
@@ -123,8 +141,9 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
     const auto heads = [&](Rows of) {
       return HeadRows{of, a.n_kv_heads, a.head_dim, 0, a.head_dim};
     };
-    backend_.copy_heads(heads(k), heads(v));
+    backend_.copy_heads(heads(k), heads(own_v));
   }
+  const Rows v = stored_values(a, own_v);
   if (!a.is_norm_after_rope) norm_keys(layer, k);
   if (a.has_v_norm) backend_.rms_norm(v, buffers_.ones.data, a.head_dim, c.norm_eps, v);
   if (statistics_) observe(layer, k);
@@ -167,17 +186,31 @@ void AttentionBlock::observe(uint32_t layer, Rows k) {
 }
 
 void AttentionBlock::norm_queries(uint32_t layer, Rows q) {
-  const Buffer& norm = model_.layers()[layer].attention.q_norm;
-  if (norm.size() == 0) return;
-  const float eps = model_.config().norm_eps;
-  backend_.rms_norm(q, norm.floats(), config_of(layer).q_norm_dim(), eps, q);
+  norm_heads(config_of(layer), config_of(layer).q_norm_dim(),
+             model_.layers()[layer].attention.q_norm, q);
 }
 
 void AttentionBlock::norm_keys(uint32_t layer, Rows k) {
-  const Buffer& norm = model_.layers()[layer].attention.k_norm;
-  if (norm.size() == 0) return;
+  norm_heads(config_of(layer), config_of(layer).k_norm_dim(),
+             model_.layers()[layer].attention.k_norm, k);
+}
+
+void AttentionBlock::norm_heads(const AttentionConfig& a, uint32_t norm_dim, const Buffer& norm,
+                                Rows heads) {
   const float eps = model_.config().norm_eps;
-  backend_.rms_norm(k, norm.floats(), config_of(layer).k_norm_dim(), eps, k);
+  if (a.qk_norm == QkNorm::kPlain) {
+    backend_.rms_norm(heads, buffers_.ones.data, a.head_dim, eps, heads);
+    return;
+  }
+  if (norm.size() == 0) return;
+  if (a.qk_norm != QkNorm::kLayerPerHead) {
+    backend_.rms_norm(heads, norm.floats(), norm_dim, eps, heads);
+    return;
+  }
+  for (uint32_t first = 0; first < heads.n_cols; first += a.head_dim) {
+    const Rows head = heads.columns(first, a.head_dim);
+    backend_.layer_norm(head, norm.floats() + first, nullptr, eps, head);
+  }
 }
 
 void AttentionBlock::turn(const AttentionConfig& a, Rows heads) {
@@ -204,15 +237,56 @@ void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs)
   compute_temperatures(kept_positions_);
 }
 
-// heads *= sigmoid(gate), if the layer has an output gate
-void AttentionBlock::gate_output(Rows heads) {
+void AttentionBlock::gate_output(const AttentionConfig& a, Rows heads) {
   if (gate_.n_cols == 0) return;
-  backend_.gated_activation(Activation::kSigmoid, gate_, heads, heads);
+  const bool is_softplus = a.gate_function == GateFunction::kSoftplus;
+  if (a.output_gate != OutputGate::kPerHead && !is_softplus) {
+    backend_.gated_activation(Activation::kSigmoid, gate_, heads, heads);
+    return;
+  }
+  const Rows scratch = buffers_.scratch.slice(0, gate_.n_rows).columns(0, gate_.n_cols);
+  const auto zeros = std::span<const float>(zeros_).first(gate_.n_cols);
+  if (is_softplus) {
+    backend_.state_steps(gate_, scratch, zeros, zeros);
+  } else {
+    backend_.state_gates(scratch, gate_, zeros, zeros);
+  }
+  if (a.output_gate == OutputGate::kPerHead) {
+    backend_.scale_heads(heads, a.head_dim, gate_);
+  } else {
+    backend_.gated_activation(Activation::kNone, gate_, heads, heads);
+  }
 }
 
 Rows AttentionBlock::heads_of(const AttentionConfig& a, uint32_t n_rows) const {
   const uint32_t heads_dim = a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim();
   return buffers_.heads.slice(0, n_rows).columns(0, heads_dim);
+}
+
+// Within its chunk, a token attends to all earlier ones. The first page of a chunk becomes the
+// first page of a run, so that the positions of a run are those in its chunk.
+std::span<const KvRun> AttentionBlock::runs_in_chunks(std::span<const KvRun> runs,
+                                                      uint32_t chunk_tokens) {
+  chunk_runs_.clear();
+  for (const KvRun& run : runs) {
+    const uint32_t end = run.first_position + run.n_rows;
+    for (uint32_t position = run.first_position; position < end;) {
+      const uint32_t chunk_begin = position - position % chunk_tokens;
+      const uint32_t n_rows = std::min(end, chunk_begin + chunk_tokens) - position;
+      const uint32_t page = position / kPageTokens;
+      const uint32_t n_pages = (position + n_rows - 1) / kPageTokens - page + 1;
+      const bool has_open = !run.open.empty();
+      chunk_runs_.push_back(
+          {.pages = run.pages.subspan(chunk_begin / kPageTokens),
+           .first_position = position - chunk_begin,
+           .first_row = run.first_row + position - run.first_position,
+           .n_rows = n_rows,
+           .open = has_open ? run.open.subspan(page - run.first_position / kPageTokens, n_pages)
+                            : run.open});
+      position += n_rows;
+    }
+  }
+  return chunk_runs_;
 }
 
 void AttentionBlock::gather(const KvTarget& kv, uint32_t layer, uint32_t window, Rows heads) {
@@ -227,18 +301,37 @@ void AttentionBlock::gather(const KvTarget& kv, uint32_t layer, uint32_t window,
                      q_, heads);
 }
 
+Rows AttentionBlock::stored_values(const AttentionConfig& a, Rows v) {
+  if (a.value_scale != 1.0f) backend_.scale(v, a.value_scale);
+  if (a.value_dim == 0) return v;
+  const Rows padded = buffers_.narrow.slice(0, v.n_rows).columns(0, a.kv_dim());
+  backend_.clear(padded);
+  backend_.copy_heads({v, a.n_kv_heads, a.value_dim, 0, a.value_dim},
+                      {padded, a.n_kv_heads, a.head_dim, 0, a.value_dim});
+  return padded;
+}
+
 void AttentionBlock::project(uint32_t layer, Rows heads, ResidualStream& x) {
   const AttentionWeights& w = model_.layers()[layer].attention;
   if (bases_.has_values(layer)) backend_.change_basis(heads, bases_.outputs(layer));
-  gate_output(heads);
-  x.add_projection(config_of(layer).latent.rank ? latent_.values(layer, heads) : heads,
+  const AttentionConfig& a = config_of(layer);
+  gate_output(a, heads);
+  if (a.value_dim) {
+    const Rows narrow = buffers_.narrow.slice(0, heads.n_rows).columns(0, a.output_dim());
+    backend_.copy_heads({heads, a.n_heads, a.head_dim, 0, a.value_dim},
+                        {narrow, a.n_heads, a.value_dim, 0, a.value_dim});
+    heads = narrow;
+  }
+  x.add_projection(a.latent.rank ? latent_.values(layer, heads) : heads,
                    {.weights = *w.output, .bias = w.output_bias, .post_norm = w.post_norm});
 }
 
 void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
   const AttentionConfig& a = config_of(layer);
   const Rows heads = heads_of(a, x.n_rows());
-  gather(target(layer), layer, a.window, heads);
+  KvTarget kv = target(layer);
+  if (a.is_chunked) kv.runs = runs_in_chunks(kv.runs, a.window);
+  gather(kv, layer, a.is_chunked ? 0 : a.window, heads);
   project(layer, heads, x);
 }
 

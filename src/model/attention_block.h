@@ -31,7 +31,11 @@ class AttentionBlock {
     Rows wanted_q;  // [n_rows_max, q_dim + gate_dim], q and gate of the rows that keep() leaves
     Rows heads;     // [n_rows_max, n_heads · width of V], output of the heads
     Rows latent_q;  // [n_rows_max, q_dim], for layers with MLA
-    Rows ones;      // [1, head_dim], weights of the norm of V
+    // [n_rows_max, kv_dim or output_dim], V with zeros after each head and output without them, for
+    // layers whose V is narrower than K
+    Rows narrow;
+    Rows scratch;  // [n_rows_max, gate_dim], for gates that one operation does not apply
+    Rows ones;     // [1, head_dim], weights of norms without weights
     LatentProjection::Buffers latent;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -67,8 +71,10 @@ class AttentionBlock {
   // Normalize all heads, if the layer has such norms.
   void norm_queries(uint32_t layer, Rows q);
   void norm_keys(uint32_t layer, Rows k);
+  void norm_heads(const AttentionConfig& a, uint32_t norm_dim, const Buffer& norm, Rows heads);
   void turn(const AttentionConfig& a, Rows heads);
-  void gate_output(Rows heads);
+  // heads *= f(gate), if the layer has an output gate
+  void gate_output(const AttentionConfig& a, Rows heads);
   const AttentionConfig& config_of(uint32_t layer) const {
     return model_.config().layers[layer].attention();
   }
@@ -76,9 +82,13 @@ class AttentionBlock {
   // Computes the output of the heads for the rows of `kv`.
   void gather(const KvTarget& kv, uint32_t layer, uint32_t window, Rows heads);
   Rows heads_of(const AttentionConfig& a, uint32_t n_rows) const;
+  // Returns V as it is stored.
+  Rows stored_values(const AttentionConfig& a, Rows v);
   void project(uint32_t layer, Rows heads, ResidualStream& x);
   void observe(uint32_t layer, Rows k);
   void compute_temperatures(std::span<const uint32_t> positions);
+  // Returns runs that begin at the chunk of their first row, valid until the next call.
+  std::span<const KvRun> runs_in_chunks(std::span<const KvRun> runs, uint32_t chunk_tokens);
   Rows write_latent(uint32_t layer, ResidualStream& x);
   Rows write_heads(uint32_t layer, ResidualStream& x);
 
@@ -92,7 +102,10 @@ class AttentionBlock {
   LatentProjection latent_;
   KeyBases bases_;
   KeyStatistics* statistics_ = nullptr;
+  TemperatureConfig temperature_;    // of the layers that have one
   std::vector<float> temperatures_;  // factor of q of each row; empty: all are 1
+  std::vector<KvRun> chunk_runs_;
+  std::vector<float> zeros_;  // [gate_dim]
   std::span<const uint32_t> positions_;
   std::vector<uint32_t> kept_positions_;
 

@@ -85,6 +85,7 @@ bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
   attention_.begin_step(positions_, runs_);
   if (recurrent_) recurrent_->begin_step(states_);
   x_.embed(model_.embedding(), tokens_);
+  if (model_.positions()) x_.add_positions(*model_.positions(), positions_);
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
     if (is_interrupted()) return false;

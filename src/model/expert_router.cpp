@@ -11,6 +11,7 @@ ExpertRouter::ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max) : c
   const size_t n_choices = size_t{n_rows_max} * config.n_used;
   for (auto* list : {&chosen_, &places_, &order_}) list->reserve(n_choices);
   weights_.reserve(n_choices);
+  input_weights_.reserve(config.weighs_input ? n_choices : 0);
   next_.resize(config.n_experts);
   ranks_.resize(config.n_experts);
   group_values_.reserve(config.n_groups);
@@ -137,6 +138,11 @@ void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
     const double share = config_.has_shared_gate ? exact_sigmoid(of_row[config_.n_experts]) : 1.0;
     shared_rows_.push_back(row);
     shared_weights_.push_back(static_cast<float>(share));
+  }
+  if (config_.weighs_input) {
+    CHECK(config_.n_used == 1);
+    input_weights_.swap(weights_);
+    weights_.assign(n_choices, 1.0f);
   }
   group(n_rows);
 }

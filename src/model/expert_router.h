@@ -41,6 +41,11 @@ class ExpertRouter {
   // its best expert first.
   WeightedRows taken() const { return {places_, weights_, config_.n_used}; }
 
+  // Returns the factors of the rows' inputs (ExpertsConfig::weighs_input); those of taken() are
+  // then
+  // 1. [n_rows]
+  std::span<const float> input_weights() const { return input_weights_; }
+
   // Weight of the shared expert's output for each row.
   WeightedRows shared() const { return {shared_rows_, shared_weights_, 1}; }
 
@@ -64,6 +69,7 @@ class ExpertRouter {
   std::vector<double> group_values_;  // [n_groups]
   std::vector<uint32_t> chosen_;      // [n_rows, n_used], indices of experts, best first
   std::vector<float> weights_;        // [n_rows, n_used]
+  std::vector<float> input_weights_;  // [n_rows]
   std::vector<uint32_t> places_;      // [n_rows, n_used], rows of the grouped product
   std::vector<uint32_t> order_;       // [n_rows · n_used], rows of the batch, sorted by expert
   // [n_experts], row of the grouped product that each expert's next row gets

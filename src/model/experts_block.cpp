@@ -39,11 +39,13 @@ void ExpertsBlock::forward(const FeedForwardWeights& w, const Buffer& norm, Resi
   Rows shared;
   if (w.gate_up) shared = shared_.product(in, *w.gate_up);
   route(w, in);
+  if (config_.weighs_input) backend_.scale_rows(in, router_.input_weights());
   const Rows out = chosen_output(w, in);
   const Rows sum = x.begin_sum(w.post_norm);
   backend_.add_weighted(sum, out, taken());
   if (w.gate_up) {
     backend_.matmul(shared, *w.down, out.slice(0, n_rows));
+    if (config_.shared_scale != 1.0f) backend_.scale(out.slice(0, n_rows), config_.shared_scale);
     backend_.add_weighted(sum, out.slice(0, n_rows), this->shared());
   }
   x.end_sum(sum, w.post_norm);
@@ -75,17 +77,18 @@ void ExpertsBlock::route(const FeedForwardWeights& w, Rows in) {
     backend_.add_bias(scores.columns(0, config_.n_experts), w.score_bias.floats());
   }
   const bool is_sigmoid = config_.scoring == ExpertScoring::kSigmoid;
-  const bool is_routed = backend_.route({.n_experts = config_.n_experts,
-                                         .n_used = config_.n_used,
-                                         .n_groups = config_.n_groups,
-                                         .n_groups_used = config_.n_groups_used,
-                                         .is_sigmoid = is_sigmoid,
-                                         .normalizes = config_.normalizes,
-                                         .has_shared_gate = config_.has_shared_gate,
-                                         .weight_scale = config_.weight_scale,
-                                         .correction_bias = w.correction_bias,
-                                         .factors = w.expert_factors},
-                                        scores);
+  const bool is_routed =
+      !config_.weighs_input && backend_.route({.n_experts = config_.n_experts,
+                                               .n_used = config_.n_used,
+                                               .n_groups = config_.n_groups,
+                                               .n_groups_used = config_.n_groups_used,
+                                               .is_sigmoid = is_sigmoid,
+                                               .normalizes = config_.normalizes,
+                                               .has_shared_gate = config_.has_shared_gate,
+                                               .weight_scale = config_.weight_scale,
+                                               .correction_bias = w.correction_bias,
+                                               .factors = w.expert_factors},
+                                              scores);
   n_routed_ = is_routed ? in.n_rows * config_.n_used : 0;
   if (is_routed) return;
   const auto host = std::span(host_scores_).first(size_t{in.n_rows} * scores.n_cols);

@@ -31,6 +31,7 @@ class ModelLoader {
     TRY(check_heads());
     TRY(check_operations());
     TRY_ASSIGN(model_->embedding_, tensors_.matrix({kEmbedding}));
+    TRY_ASSIGN(model_->positions_, tensors_.matrix({kPositions}));
     if (config_.encoder) {
       TRY(load_encoder(model_->encoder_));
       TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm}));
@@ -86,15 +87,23 @@ class ModelLoader {
   }
 
   Result<void> check_operations() const {
-    const bool has_norm =
-        config_.encoder || config_.norm == NormKind::kRms || backend_.can_encode();
-    const bool has_activation = config_.activation != Activation::kXielu || backend_.has_xielu();
-    if (has_norm && has_activation) return {};
+    const bool has_head_gates = std::ranges::any_of(config_.layers, [](const LayerConfig& layer) {
+      const AttentionConfig* a = layer.if_attention();
+      return a && a->output_gate == OutputGate::kPerHead;
+    });
+    const char* missing = nullptr;
+    if (config_.activation == Activation::kXielu && !backend_.has_xielu()) {
+      missing = "xIELU activations";
+    } else if (has_head_gates && !backend_.has_head_scales()) {
+      missing = "an output gate with one value per head";
+    } else if (!config_.encoder && config_.norm != NormKind::kRms && !backend_.can_encode()) {
+      missing = "layer norms";
+    }
+    if (!missing) return {};
     return fail(ErrorCode::kUnsupported,
                 fmt::format("models of architecture '{}' have {}, which {} does not compute, "
                             "expected --device cpu",
-                            config_.architecture, has_norm ? "xIELU activations" : "layer norms",
-                            backend_.name()));
+                            config_.architecture, missing, backend_.name()));
   }
 
   // Loads a layer. Weights that the layer does not have stay empty.
@@ -123,7 +132,7 @@ class ModelLoader {
     TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
     TRY_ASSIGN(a.latent.k_up, tensors_.experts({kKUp}, layer));
     TRY_ASSIGN(a.latent.v_up, tensors_.experts({kVUp}, layer));
-    TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQBias, kKBias, kVBias}, layer));
+    TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQkvBias, kQBias, kKBias, kVBias}, layer));
     TRY_ASSIGN(a.q_norm, tensors_.vectors({kQNorm}, layer));
     TRY_ASSIGN(a.k_norm, tensors_.vectors({kKNorm}, layer));
     TRY(tensors_.check_all_or_none({kQBias, kKBias, kVBias}, layer));
@@ -203,7 +212,6 @@ class ModelLoader {
 
   Result<void> load_encoder(EncoderWeights& e) {
     using enum TensorRole;
-    TRY_ASSIGN(e.positions, tensors_.matrix({kPositions}));
     TRY_ASSIGN(e.token_types, tensors_.matrix({kTokenTypes}));
     TRY_ASSIGN(e.embeddings_norm, tensors_.vectors({kEmbeddingsNorm, kEmbeddingsNormBias}));
     TRY_ASSIGN(e.pooler, tensors_.matrix({kPooler}));

@@ -44,7 +44,7 @@ struct AttentionWeights {
   // [q_dim + 2 · kv_dim + gate_dim, model_dim]; parts that the layer does not have are left out.
   std::unique_ptr<PackedMatrix> qkv;
   Buffer qkv_bias;        // [q_dim + 2 · kv_dim]
-  Buffer q_norm, k_norm;  // [head_dim] each, or [q_dim] and [kv_dim]
+  Buffer q_norm, k_norm;  // [head_dim] each, or [q_dim] and [kv_dim] (QkNorm)
   LatentWeights latent;
   Buffer sinks;                          // [n_heads]
   std::unique_ptr<PackedMatrix> output;  // [model_dim, q_dim]
@@ -96,7 +96,6 @@ struct MtpHeadWeights {
 
 // Weights of an encoder that the layers do not have. A norm's biases follow its weights.
 struct EncoderWeights {
-  std::unique_ptr<PackedMatrix> positions;    // [n_ctx_train, model_dim]
   std::unique_ptr<PackedMatrix> token_types;  // [n_token_types, model_dim]
   Buffer embeddings_norm;                     // [2 · model_dim], or [model_dim] without biases
   std::unique_ptr<PackedMatrix> pooler;       // [model_dim, model_dim]
@@ -148,6 +147,8 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const PackedMatrix& embedding() const { return *embedding_; }
+  // Table of positions: [n_ctx_train, model_dim]; null if there is none.
+  const PackedMatrix* positions() const { return positions_.get(); }
   // Weights of ModelConfig::layers, in the same order.
   const std::vector<LayerWeights>& layers() const { return layers_; }
   const MtpHeadWeights& mtp_head() const { return mtp_head_; }
@@ -179,7 +180,7 @@ class Model {
   Model() = default;
 
   ModelConfig config_;
-  std::unique_ptr<PackedMatrix> embedding_;
+  std::unique_ptr<PackedMatrix> embedding_, positions_;
   std::unique_ptr<PackedMatrix> head_;
   std::vector<LayerWeights> layers_;
   MtpHeadWeights mtp_head_;

@@ -28,6 +28,12 @@ void ResidualStream::embed(const PackedMatrix& table, std::span<const TokenId> t
   backend_.rms_norm(rows(), buffers_.ones.data, config_.model_dim, config_.norm_eps, rows());
 }
 
+void ResidualStream::add_positions(const PackedMatrix& table, std::span<const uint32_t> positions) {
+  const Rows added = spare_.slice(0, n_rows_);
+  backend_.embed(table, positions, added);
+  backend_.add(rows(), added);
+}
+
 void ResidualStream::keep(std::span<const uint32_t> rows) {
   backend_.gather(this->rows(), rows, spare_.slice(0, static_cast<uint32_t>(rows.size())));
   std::swap(x_, spare_);

@@ -35,6 +35,8 @@ class ResidualStream {
   }
   // x = embeddings of the tokens, scaled and normed as the model requires.
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens);
+  // x += rows of the table of positions.
+  void add_positions(const PackedMatrix& table, std::span<const uint32_t> positions);
   // Drops all rows but these, which become adjacent.
   void keep(std::span<const uint32_t> rows);
 

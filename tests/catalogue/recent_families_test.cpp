@@ -70,6 +70,150 @@ TEST(RecentFamilies, the_rope_of_olmo_3_is_scaled_in_layers_with_full_attention_
   EXPECT_EQ(read(Keys("olmo2")).ropes.size(), 1u);
 }
 
+TEST(RecentFamilies, heads_of_command_r_plus_have_layer_norms_of_their_own) {
+  const ModelConfig c = read(Keys("command-r"));
+  EXPECT_EQ(c.attention().qk_norm, QkNorm::kLayerPerHead);
+  const TensorTable table(c);
+  const TensorSpec* norm = table.find({TensorRole::kQNorm, 0});
+  ASSERT_NE(norm, nullptr);
+  EXPECT_TRUE(norm->is_optional);  // Command R has none
+  const std::vector<uint64_t> shape = {c.attention().n_heads, c.attention().head_dim};
+  EXPECT_EQ(norm->shape, shape);
+}
+
+TEST(RecentFamilies, shared_experts_of_command_a_plus_are_averaged_with_the_others) {
+  const auto keys = [] {
+    return Keys("cohere2moe")
+        .set("expert_count", uint64_t{8})
+        .set("expert_used_count", uint64_t{2})
+        .set("expert_feed_forward_length", uint64_t{64})
+        .set("leading_dense_block_count", uint64_t{1})
+        .set("attention.sliding_window", uint64_t{64})
+        .set("attention.sliding_window_pattern", uint64_t{1});
+  };
+  const ModelConfig alone = read(keys());
+  EXPECT_EQ(alone.experts()->weight_scale, 1.0f);
+  EXPECT_EQ(alone.norm, NormKind::kLayer);
+  const ModelConfig c = read(
+      keys().set("expert_shared_count", uint64_t{1}).set("attention.layer_norm_rms_epsilon", 1e-4));
+  EXPECT_EQ(c.experts()->weight_scale, 0.5f);
+  EXPECT_EQ(c.experts()->shared_scale, 0.5f);
+  EXPECT_EQ(c.norm, NormKind::kRms);
+  EXPECT_EQ(c.norm_eps, 1e-4f);
+  EXPECT_TRUE(c.layers[0].attention().has_rope);  // it has no experts
+  EXPECT_FALSE(c.layers[1].attention().has_rope);
+}
+
+TEST(RecentFamilies, llama_4_attends_in_chunks_and_has_a_temperature_without_rope) {
+  const auto keys = [] {
+    return Keys("llama4")
+        .set("expert_count", uint64_t{16})
+        .set("expert_used_count", uint64_t{1})
+        .set("expert_feed_forward_length", uint64_t{64})
+        .set("interleave_moe_layer_step", uint64_t{2});
+  };
+  const ModelConfig c = read(keys());
+  for (uint32_t i = 0; i < c.layers.size(); ++i) {
+    const AttentionConfig& a = c.layers[i].attention();
+    const bool is_global = i % 4 == 3;
+    EXPECT_EQ(a.is_chunked, !is_global) << "layer " << i;
+    EXPECT_EQ(a.window, is_global ? 0u : 8192u) << "layer " << i;
+    EXPECT_EQ(a.has_rope, !is_global) << "layer " << i;
+    EXPECT_EQ(a.qk_norm, is_global ? QkNorm::kNone : QkNorm::kPlain) << "layer " << i;
+    EXPECT_EQ(a.temperature.scale, is_global ? 0.1f : 0.0f) << "layer " << i;
+    EXPECT_EQ(c.layers[i].experts() != nullptr, i % 2 == 1) << "layer " << i;
+  }
+  EXPECT_EQ(c.experts()->shared_ffn_dim, 64u);
+  EXPECT_TRUE(c.experts()->weighs_input);
+  const ModelConfig whole = read(keys().set("attention.sliding_window", uint64_t{0}));
+  for (const LayerConfig& layer : whole.layers) {
+    EXPECT_TRUE(layer.attention().has_rope);
+    EXPECT_FALSE(layer.attention().is_chunked);
+  }
+  EXPECT_THAT(error_of(keys().set("attention.sliding_window", uint64_t{100})).message,
+              HasSubstr("is 100, expected a multiple of 32"));
+  EXPECT_THAT(error_of(keys().set("expert_used_count", uint64_t{2})).message,
+              HasSubstr("is 2, expected 1"));
+}
+
+TEST(RecentFamilies, layers_of_laguna_may_have_different_numbers_of_heads) {
+  const auto keys = [] {
+    return Keys("laguna")
+        .set("attention.sliding_window", uint64_t{64})
+        .set("rope.freq_base_swa", 5e3)
+        .set("rope.dimension_count_swa", uint64_t{8});
+  };
+  std::vector<uint64_t> listed(12, 4);
+  listed[1] = 8;
+  const ModelConfig c = read(keys().set("attention.head_count", Metadata::Value(listed)));
+  EXPECT_EQ(c.layers[0].attention().n_heads, 4u);
+  EXPECT_EQ(c.layers[1].attention().n_heads, 8u);
+  EXPECT_EQ(c.layers[1].attention().gate_dim(), 8u);  // a value per head
+  EXPECT_EQ(c.layers[0].attention().window, 0u);      // the first of four layers is global
+  EXPECT_EQ(c.layers[3].attention().window, 64u);
+  ASSERT_EQ(c.ropes.size(), 2u);
+  EXPECT_EQ(c.ropes[1].base, 5e3f);
+  EXPECT_EQ(c.ropes[1].n_dims, 8u);
+  EXPECT_EQ(read(keys().set("attention.gating", std::string("per-element")))
+                .layers[0]
+                .attention()
+                .output_gate,
+            OutputGate::kOwn);
+  EXPECT_THAT(error_of(keys().set("attention.gating", std::string("twice"))).message,
+              HasSubstr("is 'twice', expected per-head or per-element"));
+  listed[1] = 3;
+  EXPECT_EQ(error_of(keys().set("attention.head_count", Metadata::Value(listed))).code,
+            ErrorCode::kCorrupt);
+  listed[1] = 8;
+  EXPECT_THAT(error_of(Keys("llama").set("attention.head_count", Metadata::Value(listed))).message,
+              HasSubstr("lists 4 and 8, expected one number of heads"));
+}
+
+TEST(RecentFamilies, v_of_mimo_v2_is_narrower_than_k_and_windows_have_sinks) {
+  const auto keys = [] {
+    return Keys("mimo2")
+        .set("attention.key_length", uint64_t{24})
+        .set("attention.value_length", uint64_t{16})
+        .set("attention.value_scale", 0.5)
+        .set("attention.sliding_window", uint64_t{64});
+  };
+  std::vector<uint64_t> n_kv_heads(12, 3);
+  n_kv_heads[5] = n_kv_heads[11] = 1;
+  const ModelConfig c = read(keys().set("attention.head_count_kv", Metadata::Value(n_kv_heads)));
+  const AttentionConfig& local = c.layers[0].attention();
+  EXPECT_EQ(local.n_kv_heads, 3u);
+  EXPECT_EQ(local.v_dim(), 48u);
+  EXPECT_EQ(local.output_dim(), 96u);
+  EXPECT_EQ(local.value_scale, 0.5f);
+  EXPECT_TRUE(local.has_sinks);
+  EXPECT_EQ(c.layers[5].attention().n_kv_heads, 1u);
+  EXPECT_FALSE(c.layers[5].attention().has_sinks);
+  n_kv_heads = {1, 2, 3, 4, 6, 1, 8, 12, 24, 1, 1, 2};
+  EXPECT_THAT(error_of(keys()
+                           .set("attention.head_count", uint64_t{24})
+                           .set("attention.head_count_kv", Metadata::Value(n_kv_heads)))
+                  .message,
+              HasSubstr("layers of 10 kinds, expected at most 8"));
+  EXPECT_EQ(error_of(Keys("llama").set("attention.value_length", uint64_t{8})).code,
+            ErrorCode::kUnsupported);
+}
+
+TEST(RecentFamilies, gpt_neox_may_compute_the_halves_of_a_layer_in_turn) {
+  EXPECT_TRUE(read(Keys("gptneox")).has_parallel_halves);
+  EXPECT_FALSE(read(Keys("gptneox").set("use_parallel_residual", false)).has_parallel_halves);
+}
+
+TEST(RecentFamilies, gpt_2_has_positions_and_no_rope) {
+  const ModelConfig c = read(Keys("gpt2"));
+  for (const LayerConfig& layer : c.layers) EXPECT_FALSE(layer.attention().has_rope);
+  const TensorTable table(c);
+  const TensorSpec* positions = table.find({TensorRole::kPositions});
+  ASSERT_NE(positions, nullptr);
+  EXPECT_EQ(positions->shape, (std::vector<uint64_t>{c.n_ctx_train, c.model_dim}));
+  EXPECT_EQ(c.n_ctx_within(c.n_ctx_train + 1), c.n_ctx_train);
+  EXPECT_EQ(read(Keys("llama")).n_ctx_within(UINT32_MAX), UINT32_MAX);
+}
+
 TEST(RecentFamilies, both_halves_of_a_layer_of_command_r_share_a_layer_norm) {
   const ModelConfig c =
       read(Keys("command-r").set("logit_scale", 0.25).set("attention.layer_norm_epsilon", 1e-4));

@@ -108,7 +108,7 @@ TEST(TensorRoles, experts_may_begin_behind_dense_layers) {
 
 TEST(Families, each_type_of_folder_belongs_to_one_and_names_what_it_calls_otherwise) {
   EXPECT_EQ(find_folder_type("mistral").family, find_family("llama"));
-  EXPECT_EQ(find_folder_type("gpt_neox").type, nullptr);
+  EXPECT_EQ(find_folder_type("rwkv").type, nullptr);
   EXPECT_EQ(folder_name(*find_folder_type("qwen3_moe").type, kRouter), "mlp.gate.weight");
   EXPECT_EQ(folder_name(*find_folder_type("mixtral").type, kRouter),
             "block_sparse_moe.gate.weight");

@@ -191,7 +191,7 @@ class ModelFolder(FolderCase):
 
     def test_what_is_not_known_is_refused_with_what_is(self):
         for change, words in (
-                ({"model_type": "gpt_neox"}, ("'gpt_neox'", "llama", "olmo2")),
+                ({"model_type": "rwkv"}, ("'rwkv'", "llama", "olmo2")),
                 ({"model_type": "llava", "text_config": {"model_type": "llama"}}, ("'llava'", "llama")),
                 ({"quantization_config": {"quant_method": "bitsandbytes"}}, ("bitsandbytes", "BF16")),
                 ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, ("dynamic", "yarn")),

@@ -67,8 +67,9 @@ class Plan(unittest.TestCase):
                 elif "latent" in extra:
                     self.assertEqual(p["kv_bytes_per_token"], layers * latent_bytes(kv_type, *extra["latent"]), name)
                 else:
-                    attending = sum(state_layers.attends(extra, i, layers) for i in range(layers))
-                    self.assertEqual(p["kv_bytes_per_token"], 2 * attending * kv_heads * head_dim * element_bytes, name)
+                    own = [extra.get("window_kv_heads", kv_heads) if i in extra.get("windowed", ()) else kv_heads
+                           for i in range(layers) if state_layers.attends(extra, i, layers)]
+                    self.assertEqual(p["kv_bytes_per_token"], 2 * sum(own) * head_dim * element_bytes, name)
                 self.assertEqual(p["ctx"], ctx)
 
     def test_latent_and_windowed_caches_are_as_small_as_their_papers_say(self):

@@ -18,7 +18,7 @@ import struct
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-PREFIXES = ("language_model.model.", "model.language_model.", "model.", "backbone.")
+PREFIXES = ("language_model.model.", "model.language_model.", "model.", "backbone.", "gpt_neox.", "transformer.")
 LAYER = re.compile(r"^(?:h\.|layers\.)(\d+)\.(.+)$")
 # Tensors of other modalities and of MTP layers, and buffers.
 IGNORED_TENSORS = re.compile(r"vision|visual|audio|multi_modal|inv_freq$|^mtp\.|masked_bias$")
@@ -29,7 +29,8 @@ IGNORED_KEYS = re.compile(r"dropout|_range$|router_aux|^output_|^use_cache$|_tok
 
 # Keys that other keys or the tensors imply.
 IMPLIED_KEYS = {"qk_head_dim", "qkv_bias", "attention_out_bias", "no_rope_layer_interval", "topk_method", "moe_layer_end_index", "moe_norm_min",
-                "enable_moe_fp32_combine", "swiglu_alpha"}
+                "enable_moe_fp32_combine", "swiglu_alpha", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "reorder_and_upcast_attn",
+                "moe_layers"}
 XIELU = re.compile(r"N\.mlp\.act_fn\.(alpha_[pn]|beta|eps)")  # keys in GGUF files (src/format/hf/xielu.h)
 
 
@@ -50,12 +51,15 @@ class Catalogue:
         source = "".join(read(os.path.relpath(path, ROOT)) for path in sorted(glob.glob(os.path.join(ROOT, "src/catalogue/families/*.h"))))
         for role, name in re.findall(r'\{(k[A-Z]\w*), "([^"]+)"\}', source):
             self.others.setdefault(name, role)
-        self.keys = dict(re.findall(r'\{"(\w+)", "(\w+)"\}', source))
+        for name in re.findall(r'"([\w.]+)"', read("src/format/hf/tensor_names.cpp").split("kHeadNames[] = {")[1].split("}")[0]):
+            self.others.setdefault(name, "kHead")
+        self.keys = dict(re.findall(r'\{(?:\.name = )?"(\w+)", (?:\.usual = )?"(\w+)"', source))
         self.stacks = set(re.findall(r'(?:gate_up|down)(?:_bias)?_stack = "([^"]+)"', source + read("src/catalogue/family.h")))
         state = read("src/format/hf/state_tensors.h")
         self.stacks |= set(re.findall(r'kQkvzName =\s*"([^"]+)"', state))
         read_keys = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(os.path.join(ROOT, "src/format/hf/*.cpp")))
         self.known_keys = set(re.findall(r'"([a-z_0-9]+)"', read_keys)) | set(re.findall(r'"(\w+)":', source))
+        self.known_keys |= set(re.findall(r'\{"(\w+)", "[\w.]+"\}', source)) - set(self.keys)  # FolderValue
 
 
 def patterns(tensors):
@@ -132,7 +136,8 @@ class Family:
         if self.has("kSinks"):
             traits["has_sinks"] = "true"
         if self.has("kOutputGate") and self.has("kQ"):
-            traits["output_gate"] = "OutputGate::kOwn"
+            is_per_head = next(iter(self.roles["kOutputGate"]))[:1] == (self.config.get("num_attention_heads"),)
+            traits["output_gate"] = "OutputGate::kPerHead" if is_per_head else "OutputGate::kOwn"
         if self.has("kKvDown"):
             traits["is_latent"] = "true"
         types = self.config.get("layer_types") or []

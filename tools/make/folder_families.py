@@ -1,6 +1,7 @@
 """The names of tensors and the keys of config.json that only the folders of some families have, for make_hf_model.py.
 
 OF: {architecture: {"type": model_type, "top": names of the tensors of no layer, "names": {part of a GGUF tensor's name: name in the folder},
+"layers": prefix of the number of a layer, "transposed": matrices that are stored transposed, "transposed_experts": prefix of stacked experts that are, "has_qkv_by_head": rows of Q, K and V for each head in turn,
 "keys": {usual key of config.json: its name}, "config": {key: its value, or a function of key() that returns it}}}
 """
 
@@ -21,13 +22,23 @@ def layer_types(every):
     return lambda key: ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(key("block_count"))]
 
 
+def rotated(every):
+    """Returns the function that lists 1 for layers with RoPE, which every n-th does not have."""
+    return lambda key: [int((i + 1) % every != 0) for i in range(key("block_count"))]
+
+
 def ends(names):
     """Returns the names with ".weight", of parts and of folders."""
     return {f"{part}.weight": f"{name}.weight" for part, name in names.items()}
 
 
+def with_biases(names):
+    """Returns the names of weights and biases, of parts and of folders."""
+    return {f"{part}.{kind}": f"{name}.{kind}" for part, name in names.items() for kind in ("weight", "bias")}
+
+
 OF = {
-    "smollm3": {"type": "smollm3", "config": {"no_rope_layers": lambda key: [int((i + 1) % 4 != 0) for i in range(key("block_count"))]}},
+    "smollm3": {"type": "smollm3", "config": {"no_rope_layers": rotated(4)}},
     "olmo2": {"type": "olmo2", "config": {"layer_types": lambda key: layer_types(4)(key) if key("attention.sliding_window") else None}},
     "olmoe": {"type": "olmoe", "config": {"norm_topk_prob": False}},
     "seed_oss": {"type": "seed_oss"},
@@ -47,6 +58,59 @@ OF = {
     "hunyuan-dense": {"type": "hunyuan_v1_dense", "names": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
                                                             "attn_k_norm.weight": "self_attn.key_layernorm.weight"}},
     "command-r": {"type": "cohere", **COHERE},
+    "cohere2moe": {"type": "cohere2_moe", **COHERE, "names": SHARED, "config": {
+        **COHERE["config"], **MOE, "layer_types": layer_types(4), "num_shared_experts": n_shared, "expert_selection_fn": "sigmoid",
+        "intermediate_size": lambda key: key("expert_feed_forward_length"), "moe_intermediate_size": None,
+        "prefix_dense_intermediate_size": lambda key: key("feed_forward_length")}},
+    "llama4": {"type": "llama4_text", "transposed_experts": "feed_forward.experts.", "names": ends(
+        {"ffn_gate_inp": "feed_forward.router", **{f"ffn_{part}{of}": f"feed_forward.{name}{part}_proj" for part in ("gate", "up", "down")
+                                                   for of, name in (("", ""), ("_shexp", "shared_expert."))}}),
+               "keys": {"num_experts": "num_local_experts"},
+               "config": {"intermediate_size": lambda key: key("expert_feed_forward_length"), "intermediate_size_mlp": lambda key: key("feed_forward_length"),
+                          "moe_intermediate_size": None, "sliding_window": None, "attention_chunk_size": lambda key: key("attention.sliding_window"),
+                          "shared_expert_intermediate_size": None, "interleave_moe_layer_step": lambda key: key("interleave_moe_layer_step"),
+                          "attn_scale": lambda key: key("attention.temperature_scale"), "floor_scale": lambda key: key("attention.temperature_length"),
+                          "no_rope_layers": rotated(4), "layer_types": lambda key: [
+                              "chunked_attention" if is_rotated else "full_attention" for is_rotated in rotated(4)(key)]}},
+    "laguna": {"type": "laguna", "names": {"exp_probs_b.bias": "mlp.experts.e_score_correction_bias", "attn_gate.weight": "self_attn.g_proj.weight"},
+               "config": {"first_k_dense_replace": None, "mlp_layer_types": lambda key: [
+                   "dense" if i < key("leading_dense_block_count") else "sparse" for i in range(key("block_count"))],
+                          "moe_routed_scaling_factor": MOE["routed_scaling_factor"], "gating": True, "rope_theta": None, "rope_scaling": None,
+                          "partial_rotary_factor": None, "num_attention_heads": lambda key: key("attention.head_count")[1][0],
+                          "num_attention_heads_per_layer": lambda key: key("attention.head_count")[1],
+                          "layer_types": lambda key: ["sliding_attention" if i % 4 else "full_attention" for i in range(key("block_count"))],
+                          "rope_parameters": lambda key: {
+                              "full_attention": {"rope_type": "yarn", "rope_theta": key("rope.freq_base"), "factor": key("rope.scaling.factor"),
+                                                 "original_max_position_embeddings": key("rope.scaling.original_context_length"),
+                                                 "partial_rotary_factor": key("rope.dimension_count") / key("attention.key_length")},
+                              "sliding_attention": {"rope_type": "default", "rope_theta": key("rope.freq_base_swa")}}}},
+    "lfm3": {"type": "lfm3", "config": {
+        "rope_theta": None, "rope_scaling": None, "layer_types": lambda key: [
+            "conv" if not n else "sliding_attention" if windowed else "full_attention"
+            for n, windowed in zip(key("attention.head_count_kv")[1], key("attention.sliding_window_pattern")[1])],
+        "rope_parameters": lambda key: {
+            "full_attention": {"rope_type": "proportional", "rope_theta": key("rope.freq_base"), "partial_rotary_factor": 0.5},
+            "sliding_attention": {"rope_type": "default", "rope_theta": key("rope.freq_base_swa")}}}},
+    "mimo2": {"type": "mimo_v2_flash", "names": {"attn_sinks.weight": "self_attn.attention_sink_bias"}, "keys": {"num_experts": "n_routed_experts"}, "config": {
+        "num_key_value_heads": lambda key: key("attention.head_count_kv")[1][0], "v_head_dim": lambda key: key("attention.value_length"),
+        "attention_value_scale": lambda key: key("attention.value_scale"), "moe_layer_freq": lambda key: [0] + [1] * (key("block_count") - 1),
+        "hybrid_layer_pattern": lambda key: [int(windowed) for windowed in key("attention.sliding_window_pattern")[1]],
+        "swa_rope_theta": lambda key: key("rope.freq_base_swa")}},
+    "gptneox": {"type": "gpt_neox", "layers": "gpt_neox.layers.", "has_qkv_by_head": True,
+                "top": {"token_embd.weight": "gpt_neox.embed_in.weight", "output.weight": "embed_out.weight",
+                        **{f"output_norm.{kind}": f"gpt_neox.final_layer_norm.{kind}" for kind in ("weight", "bias")}},
+                "names": {**BIASES, **with_biases({"attn_qkv": "attention.query_key_value", "attn_output": "attention.dense",
+                                                   "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h"})},
+                "keys": {"partial_rotary_factor": "rotary_pct", "rope_theta": "rotary_emb_base", "rms_norm_eps": "layer_norm_eps"},
+                "config": {"hidden_act": "gelu", "tie_word_embeddings": False, "use_parallel_residual": True}},
+    "gpt2": {"type": "gpt2", "layers": "transformer.h.", "transposed": ("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"),
+             "top": {"token_embd.weight": "transformer.wte.weight", "position_embd.weight": "transformer.wpe.weight",
+                     **{f"output_norm.{kind}": f"transformer.ln_f.{kind}" for kind in ("weight", "bias")}},
+             "names": with_biases({"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2",
+                                   "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}),
+             "keys": {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "max_position_embeddings": "n_positions",
+                      "intermediate_size": "n_inner", "rms_norm_eps": "layer_norm_epsilon", "hidden_act": "activation_function"},
+             "config": {"activation_function": "gelu_new"}},
     "cohere2": {"type": "cohere2", **COHERE, "config": {**COHERE["config"], "layer_types": layer_types(4)}},
     "starcoder2": {"type": "starcoder2", "keys": {"rms_norm_eps": "norm_epsilon"}, "config": {"hidden_act": "gelu_pytorch_tanh"},
                    "names": {**BIASES, **{f"ffn_{part}.{kind}": f"mlp.{name}.{kind}" for part, name in (("up", "c_fc"), ("down", "c_proj"))
@@ -67,6 +131,8 @@ OF = {
                                          **{f"ffn_{part}_shexp.weight": f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")}},
               "config": {**MOE, "router_scaling_factor": MOE["routed_scaling_factor"], "num_shared_experts": n_shared}},
 }
+OF["starcoder"] = {**OF["gpt2"], "type": "gpt_bigcode", "transposed": (), "config": {"activation_function": "gelu_pytorch_tanh", "multi_query": True}}
+OF["nemotron"] = {"type": "nemotron", "names": BIASES, "keys": {"rms_norm_eps": "norm_eps"}, "config": {"hidden_act": "relu2"}}
 OF["hunyuan-moe"] = {"type": "hunyuan_v1_moe",
                      "names": {**OF["hunyuan-dense"]["names"], "ffn_gate_inp.weight": "mlp.gate.wg.weight",
                                **{f"ffn_{part}_shexp.weight": f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")}},

@@ -209,7 +209,7 @@ def module_tensors(names, name, a, b, kind):
             if part in ("attn_q.weight", "attn_k.weight") and names.arch in make_hf_model.PAIRED:
                 hd = names.head_dim()
                 b = b.reshape(-1, hd // 2, 2, b.shape[-1]).swapaxes(1, 2).reshape(b.shape)
-            modules = [(at + names.layer_name(part), a, b)]
+            modules = [(at + names.layer_name(part), a, names.with_qkv_by_head(part, b))]
     return halves(modules, kind)
 
 

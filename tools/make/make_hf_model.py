@@ -113,7 +113,7 @@ class Folder:
         return self.metadata.get(f"{self.arch}.{name}", otherwise)
 
     def head_dim(self):
-        return self.key("attention.key_length", self.key("embedding_length") // self.key("attention.head_count"))
+        return self.key("attention.key_length") or self.key("embedding_length") // self.key("attention.head_count")
 
     def add(self, name, shape, t, data):
         if t == MXFP4 and self.model_type == "gpt_oss":
@@ -131,7 +131,7 @@ class Folder:
             if self.arch in state_layers.FOLDER_TYPES and int(layer) == self.n_layers():
                 self.add_to_mtp_head(part, t, x)
             else:
-                self.add_to_layer(f"{self.prefix}layers.{layer}.", part, t, x)
+                self.add_to_layer(f"{folder_families.of(self.arch, 'layers') or self.prefix + 'layers.'}{layer}.", part, t, x)
 
     def n_layers(self):
         return self.key("block_count") - self.key("nextn_predict_layers", 0)
@@ -162,6 +162,15 @@ class Folder:
         if part == "ffn_down_exps.weight" and self.arch == "gemma4":
             self.tensors[prefix + "experts.down_proj"] = (t, x)
             return
+        stack = folder_families.of(self.arch, "transposed_experts")
+        if part in EXPERTS and stack:
+            self.pending[part] = x.swapaxes(1, 2)
+            if part == "ffn_up_exps.weight":
+                both = [self.pending[f"ffn_{half}_exps.weight"] for half in ("gate", "up")]
+                self.tensors[f"{prefix}{stack}gate_up_proj"] = (t, np.concatenate(both, 2))
+            elif part == "ffn_down_exps.weight":
+                self.tensors[f"{prefix}{stack}down_proj"] = (t, np.ascontiguousarray(self.pending[part]))
+            return
         if part in EXPERTS:
             for i, expert in enumerate(x):
                 self.tensors[prefix + self.expert_name(part, i)] = (t, expert)
@@ -171,11 +180,20 @@ class Folder:
         if part in ("attn_q.weight", "attn_k.weight") and self.arch in PAIRED:
             hd = self.head_dim()
             x = x.reshape(-1, hd // 2, 2, x.shape[-1]).swapaxes(1, 2).reshape(x.shape)
+        x = self.with_qkv_by_head(part, x)
+        if part in folder_families.of(self.arch, "transposed"):
+            x = np.ascontiguousarray(x.T)
         plain = state_layers.plain_tensor(self.arch, part, x)
         if plain:
             self.tensors[prefix + plain[0]] = (t, plain[1])
             return
         self.tensors[prefix + self.layer_name(part)] = (t, self.less_one(part, t, x))
+
+    def with_qkv_by_head(self, part, x):
+        """Returns the rows of Q, K and V for each head in turn, if the family's folders have them like this."""
+        if not part.startswith("attn_qkv.") or not folder_families.of(self.arch, "has_qkv_by_head"):
+            return x
+        return x.reshape(3, -1, self.head_dim(), *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
 
     def add_latent_up(self, prefix, part, t, x):
         """Combines K and V of all heads into one matrix, with K's part transposed."""
@@ -205,6 +223,8 @@ class Folder:
 
     def expert_name(self, part, i):
         plain, mixtral = EXPERTS[part]
+        if self.arch == "llama4":
+            return f"feed_forward.experts.{i}.{plain}.weight"
         if self.arch in ("lfm2moe", "nemotron_h_moe"):
             return f"feed_forward.experts.{i}.{mixtral}.weight" if self.arch == "lfm2moe" else f"mixer.experts.{i}.{plain}.weight"
         return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type in ("mixtral", "minimax_m2") else f"mlp.experts.{i}.{plain}.weight"
@@ -237,7 +257,7 @@ class Folder:
             return x.reshape(1, -1)
         if self.arch == "muse-glimmer" and name == "output_norm.weight":
             return x
-        if self.arch not in ("gemma", "muse-glimmer", *GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
+        if self.arch not in ("gemma", "muse-glimmer", "nemotron", *GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
             return x
         assert t == F32 and np.array_equal((x - np.float32(1)) + np.float32(1), x), name
         return x - np.float32(1)
@@ -324,7 +344,7 @@ class Folder:
         if "rope_factors_long.weight" in self.rope_vectors:
             long, short = (list(map(float, self.rope_vectors[f"rope_factors_{n}.weight"])) for n in ("long", "short"))
             return {"type": "longrope", "long_factor": long, "short_factor": short}
-        if "rope_freqs.weight" in self.rope_vectors and self.arch != "gemma4":
+        if "rope_freqs.weight" in self.rope_vectors and self.arch not in ("gemma4", "lfm3"):
             scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
             n_dims = self.key("rope.dimension_count", self.head_dim())
             want = llama3_divisors(n_dims, self.key("rope.freq_base")).astype(np.float32)

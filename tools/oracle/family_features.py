@@ -16,6 +16,15 @@ A family of known parts needs a line here. Features:
   post_eps: epsilon of the norms of outputs
   embedding: of the embeddings: "sqrt", a factor of sqrt(dim), or "norm", a norm without weights
   plain: activation of an MLP without a gate
+  averages_shared: the output of shared experts is averaged with that of the others
+  sigmoid: scores of experts are sigmoids unless a key says so
+  weighs_input: the weight of an expert is a factor of its input
+  chunked: layers with windows attend within chunks of that size; they alone have norms of Q and K, without weights and after RoPE, and the others have
+           an attention temperature, with positions counted from 1
+  global_first: the first of global_every layers has full attention, not the last
+  sandwich: recurrent layers have norms after both halves, too
+  softplus: function of the output gate, not a sigmoid
+  rotates_dense: layers without experts have RoPE in any case
 """
 
 POST = "post_attention_norm.weight"
@@ -54,6 +63,16 @@ FEATURES = {
     "command-r": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight"},
     "cohere2": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight",
                 "global_every": 4, "global_unrotated": True},
+    "cohere2moe": {"interleaved": True, "layer_norm": True, "parallel": True, "logit_factor": True, "ffn_norm": "attn_norm.weight",
+                   "global_every": 4, "global_unrotated": True, "averages_shared": True, "rotates_dense": True},
+    "llama4": {"interleaved": True, "global_every": 4, "unrotated_every": 4, "chunked": True, "sigmoid": True, "raw_weights": True, "weighs_input": True},
+    "laguna": {"global_every": 4, "global_first": True, "window_unscaled": True, "softplus": True},
+    "lfm3": {"window_unscaled": True, "sandwich": True},
+    "mimo2": {"window_unscaled": True},
+    "gptneox": {"layer_norm": True, "parallel": True, "plain": "gelu"},
+    "starcoder": {"layer_norm": True, "plain": "gelu_tanh", "unrotated_every": 1},
+    "nemotron": {"layer_norm": True},
+    "gpt2": {"layer_norm": True, "plain": "gelu_tanh", "unrotated_every": 1},
     "starcoder2": {"layer_norm": True, "plain": "gelu_tanh"},
     "phi2": {"layer_norm": True, "parallel": True, "ffn_norm": "attn_norm.weight", "plain": "gelu_tanh"},
 }
@@ -66,7 +85,7 @@ def feature(arch, name, otherwise=None):
 def is_windowed(arch, layer):
     """Returns whether a layer has the window of its model."""
     every = feature(arch, "global_every", 1)
-    return every == 1 or (layer + 1) % every != 0
+    return every == 1 or (layer + (not feature(arch, "global_first"))) % every != 0
 
 
 def is_rotated(arch, layer, is_global):

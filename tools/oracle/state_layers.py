@@ -83,7 +83,7 @@ def space_layer(g, L, h, eps):
 
 
 # Architectures whose list of KV heads shows which layers have attention.
-LISTED = ("lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe")
+LISTED = ("lfm2", "lfm2moe", "lfm3", "granitehybrid", "nemotron_h", "nemotron_h_moe")
 HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
 SPACES = ("granitehybrid", *HALVED)
 
@@ -99,7 +99,7 @@ def ffn_norm(L):
 
 
 def layer(arch, g, L, h, eps):
-    if arch.startswith("lfm2"):
+    if arch.startswith("lfm"):
         return conv_layer(L, h)
     if arch in SPACES:
         return space_layer(g, L, h, eps)
@@ -114,7 +114,7 @@ FOLDER_NAMES = {"attn_qkv.weight": "in_proj_qkv.weight", "attn_gate.weight": "in
                 "ssm_dt.bias": "dt_bias", "ssm_a": "A_log", "ssm_norm.weight": "norm.weight", "ssm_out.weight": "out_proj.weight"}
 
 
-OTHER_TYPES = {"lfm2": "lfm2", "lfm2moe": "lfm2_moe", "granitehybrid": "granitemoehybrid", "nemotron_h": "nemotron_h", "nemotron_h_moe": "nemotron_h"}
+OTHER_TYPES = {"lfm2": "lfm2", "lfm2moe": "lfm2_moe", "lfm3": "lfm3", "granitehybrid": "granitemoehybrid", "nemotron_h": "nemotron_h", "nemotron_h_moe": "nemotron_h"}
 SPACE_NAMES = {"ssm_in.weight": "in_proj.weight", "ssm_conv1d.weight": "conv1d.weight", "ssm_conv1d.bias": "conv1d.bias", "ssm_dt.bias": "dt_bias",
                "ssm_a": "A_log", "ssm_d": "D", "ssm_norm.weight": "norm.weight", "ssm_out.weight": "out_proj.weight"}
 LFM2_NAMES = {"attn_norm.weight": "operator_norm.weight", "ffn_norm.weight": "ffn_norm.weight", "attn_q_norm.weight": "self_attn.q_layernorm.weight",
@@ -128,8 +128,10 @@ NEMOTRON_NAMES = {"attn_norm.weight": "norm.weight", "attn_q.weight": "mixer.q_p
                   "exp_probs_b.bias": "mixer.gate.e_score_correction_bias", "ffn_up_shexp.weight": "mixer.shared_experts.up_proj.weight",
                   "ffn_down_shexp.weight": "mixer.shared_experts.down_proj.weight"}
 GRANITE_NAMES = {"ffn_gate_inp.weight": "block_sparse_moe.router.layer.weight", "ffn_down_shexp.weight": "shared_mlp.output_linear.weight"}
-LAYER_NAMES = {"lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES, "granitehybrid": GRANITE_NAMES, "nemotron_h": NEMOTRON_NAMES, "nemotron_h_moe": NEMOTRON_NAMES}
-TOP_NAMES = {"lfm2": {"token_embd_norm.weight": "model.embedding_norm.weight"},
+LFM3_NAMES = {part: name for part, name in LFM2_NAMES.items() if not part.startswith("attn_") or part == "attn_norm.weight"} | {
+    "post_attention_norm.weight": "post_operator_norm.weight", "post_ffw_norm.weight": "post_ffn_norm.weight", "attn_gate.weight": "self_attn.gate_proj.weight"}
+LAYER_NAMES = {"lfm3": LFM3_NAMES, "lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES, "granitehybrid": GRANITE_NAMES, "nemotron_h": NEMOTRON_NAMES, "nemotron_h_moe": NEMOTRON_NAMES}
+TOP_NAMES = {**dict.fromkeys(("lfm2", "lfm3"), {"token_embd_norm.weight": "model.embedding_norm.weight"}),
              "nemotron_h": {"token_embd.weight": "backbone.embeddings.weight", "output_norm.weight": "backbone.norm_f.weight"}}
 
 
@@ -150,11 +152,13 @@ def other_config(arch, g, config):
     """Returns the config keys of families with a list of layers."""
     heads = g("attention.head_count_kv")[1]
     config = {**config, "num_key_value_heads": max(heads)}
-    if arch.startswith("lfm2"):
+    if arch.startswith("lfm"):
         config |= {"layer_types": ["full_attention" if n else "conv" for n in heads], "conv_L_cache": g("shortconv.l_cache"), "conv_bias": False,
                    "norm_eps": config.pop("rms_norm_eps"), "tie_embedding": config.pop("tie_word_embeddings")}
         if arch == "lfm2":
             return {**config, "block_auto_adjust_ff_dim": False}
+        if arch == "lfm3":
+            return config
         return {**config, "num_dense_layers": g("leading_dense_block_count"), "use_expert_bias": True, "norm_topk_prob": True}
     inner, n_heads = g("ssm.inner_size"), g("ssm.time_step_rank")
     names = ("mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv")

@@ -36,6 +36,13 @@ def old_gemma3_rope(config):
     config.pop("_sliding_window_pattern", None)
 
 
+def old_neox(config):
+    """Converts to the keys before Transformers 5."""
+    old_rope(config)
+    config["rotary_pct"] = config.pop("partial_rotary_factor")
+    config["rotary_emb_base"] = config.pop("rope_theta")
+
+
 def short_context(config):
     config["rope_parameters"]["original_max_position_embeddings"] = config["original_max_position_embeddings"] = 64
 
@@ -60,6 +67,14 @@ GRANITE = {"embedding_multiplier": 3.0, "attention_multiplier": 0.25, "residual_
 GRANITE_HYBRID = {**GRANITE, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
                   "mamba_expand": 2, "mamba_chunk_size": 16, "shared_intermediate_size": 48, "num_hidden_layers": 3,
                   "layer_types": ["mamba", "attention", "mamba"]}
+COHERE_MOE = {"num_hidden_layers": 5, "sliding_window": 16, "head_dim": 16, "logit_scale": 0.25, "num_experts": 8, "num_experts_per_tok": 3,
+              "num_shared_experts": 2, "intermediate_size": 32, "prefix_dense_intermediate_size": 96, "first_k_dense_replace": 1}
+LLAMA4 = {"model_type": "llama4_text", "head_dim": 16, "num_hidden_layers": 4, "attention_chunk_size": 32, "intermediate_size": 32,
+          "intermediate_size_mlp": 96, "num_local_experts": 4, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "floor_scale": 8}
+LAGUNA = {"num_hidden_layers": 5, "head_dim": 16, "sliding_window": 16, "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+          "shared_expert_intermediate_size": 48, "moe_routed_scaling_factor": 2.5,
+          "layer_types": ["full_attention", *["sliding_attention"] * 3, "full_attention"]}
+GPT2 = {"intermediate_size": None, "num_key_value_heads": None}
 GEMMA = {"head_dim": 16, "num_hidden_layers": 6, "sliding_window": 16}
 GEMMA4 = {**GEMMA, "global_head_dim": 32, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96}
 
@@ -159,8 +174,15 @@ VARIANTS = {
         "text_config": {**SMALL, "model_type": "lfm2", "num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"],
                         "block_multiple_of": 32},
         "vision_config": {**VISION, "model_type": "siglip2_vision_model", "patch_size": 4, "num_patches": 16}}, None),
+    "lfm3": ("lfm3", {"head_dim": 16, "num_hidden_layers": 6, "sliding_window": 16, "tie_word_embeddings": True,
+                      "layer_types": ["conv", "conv", "full_attention", "conv", "sliding_attention", "conv"]}, None),
     "lfm2-moe": ("lfm2_moe", {**MOE, "num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"], "num_experts": 4,
                               "num_dense_layers": 1, "use_expert_bias": True, "norm_topk_prob": True}, None),
+    "granite-hybrid-dense": ("granitemoehybrid", {**GRANITE_HYBRID, "num_local_experts": 0, "num_experts_per_tok": 0, "num_hidden_layers": 2,
+                                                  "layer_types": ["attention"] * 2, "position_embedding_type": "rope", "shared_intermediate_size": 96},
+                             None),
+    "lfm2.5": ("lfm2", {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"], "block_multiple_of": 32, "tie_word_embeddings": True,
+                        "block_auto_adjust_ff_dim": True, "block_ffn_dim_multiplier": 1.0}, None),
     "granite-hybrid": ("granitemoehybrid", {**GRANITE_HYBRID, "num_local_experts": 0, "num_experts_per_tok": 0}, None),
     "granite-hybrid-moe": ("granitemoehybrid", {**GRANITE_HYBRID, "num_local_experts": 4, "num_experts_per_tok": 2,
                                                 "position_embedding_type": "rope"}, None),
@@ -200,6 +222,31 @@ VARIANTS = {
     "hunyuan-alpha": ("hunyuan_v1_dense", {"head_dim": 16, **rope("dynamic", alpha=50.0, factor=1.0)}, None),
     "hunyuan-moe": ("hunyuan_v1_moe", {"head_dim": 16, "num_experts": 4, "moe_topk": 2}, None),
     "cohere": ("cohere", {"logit_scale": 0.25}, None),
+    "cohere-plus": ("cohere", {"logit_scale": 0.25, "use_qk_norm": True}, None),
+    "cohere2-moe": ("cohere2_moe", {**COHERE_MOE, "expert_selection_fn": "sigmoid"}, None),
+    "cohere2-moe-rms": ("cohere2_moe", {**COHERE_MOE, "expert_selection_fn": "softmax", "rms_norm_eps": 1e-5}, None),
+    "llama4": ("llama4", {"text_config": {**SMALL, **LLAMA4, **rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=1.0,
+                                                                    original_max_position_embeddings=32)},
+                          "vision_config": {**VISION, "image_size": 28, "patch_size": 14, "vision_output_dim": 32, "projector_input_dim": 32,
+                                            "projector_output_dim": 32}}, None),
+    "llama4-text": ("llama4_text", {**LLAMA4, "use_qk_norm": False, "interleave_moe_layer_step": 1}, None),
+    "laguna": ("laguna", {**LAGUNA, "num_attention_heads_per_layer": [4, 6, 6, 6, 4], "rope_parameters": {
+        "full_attention": {**YARN["rope_parameters"], "rope_theta": 5e5, "partial_rotary_factor": 0.5},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}}}, None),
+    "laguna-per-element": ("laguna", {**LAGUNA, "gating": "per-element", "layer_types": ["full_attention"] * 5, "rope_parameters": {
+        "full_attention": {"rope_type": "default", "rope_theta": 5e5, "partial_rotary_factor": 0.5}}}, None),
+    "mimo-v2-flash": ("mimo_v2_flash", {
+        **MOE, "num_hidden_layers": 6, "num_key_value_heads": 1, "head_dim": 32, "v_head_dim": 16, "sliding_window": 17, "n_routed_experts": 8,
+        "num_experts_per_tok": 3, "rope_parameters": {
+            kind: {"rope_type": "default", "rope_theta": base, "partial_rotary_factor": 0.334}
+            for kind, base in (("full_attention", 5e6), ("sliding_attention", 1e4))}}, None),
+    "gpt-neox": ("gpt_neox", {"num_key_value_heads": 4}, None),
+    "gpt-neox-old-keys": ("gpt_neox", {"num_key_value_heads": 4, "use_parallel_residual": False}, old_neox),
+    "gpt-bigcode": ("gpt_bigcode", {**GPT2, "tie_word_embeddings": True}, None),
+    "nemotron": ("nemotron", {}, None),
+    "nemotron-biases": ("nemotron", {"attention_bias": True, "mlp_bias": True, "head_dim": 32}, None),
+    "gpt2": ("gpt2", {**GPT2, "tie_word_embeddings": True}, None),
+    "gpt2-own-head": ("gpt2", {**GPT2, "n_inner": 96}, None),
     "cohere-tied": ("cohere", {"logit_scale": 0.0625, "tie_word_embeddings": True}, None),
     "cohere2": ("cohere2", {"num_hidden_layers": 4, "sliding_window": 16, "head_dim": 16, "logit_scale": 0.25}, None),
     "starcoder2": ("starcoder2", {}, None),

@@ -96,6 +96,8 @@ class CpuBackend final : public Backend {
   void scale(Rows x, float factor) override;
   void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override;
   void scale_rows(Rows x, std::span<const float> factors) override;
+  bool has_head_scales() const override { return true; }
+  void scale_heads(Rows x, uint32_t head_dim, Rows factors) override;
   void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) override;
   void clear(Rows x) override;
   void soft_cap(Rows x, float cap) override;
@@ -315,6 +317,16 @@ void CpuBackend::scale_rows(Rows x, std::span<const float> factors) {
   CHECK(factors.size() == x.n_rows);
   for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
     isa_.rows.scale(row_of(x, row) + first, factors[row], n);
+  });
+}
+
+void CpuBackend::scale_heads(Rows x, uint32_t head_dim, Rows factors) {
+  CHECK(x.n_rows == factors.n_rows && x.n_cols == factors.n_cols * head_dim);
+  for_rows(x, [&](size_t row) {
+    for (uint32_t head = 0; head < factors.n_cols; ++head) {
+      isa_.rows.scale(row_of(x, row) + size_t{head} * head_dim, row_of(factors, row)[head],
+                      head_dim);
+    }
   });
 }
 

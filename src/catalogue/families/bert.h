@@ -100,11 +100,7 @@ inline constexpr FolderType kModernBertFolders[] = {
      .is_encoder = true},
 };
 
-inline constexpr EncoderConfig kBertEncoder = {.has_token_types = true,
-                                               .has_positions = true,
-                                               .has_norm_biases = true,
-                                               .has_post_norms = true};
-inline constexpr EncoderConfig kNomicEncoder = {
+inline constexpr EncoderConfig kBertEncoder = {
     .has_token_types = true, .has_norm_biases = true, .has_post_norms = true};
 
 inline constexpr Family kBertFamilies[] = {
@@ -113,6 +109,7 @@ inline constexpr Family kBertFamilies[] = {
      .attention = {.qkv_bias = Presence::kAlways, .output_bias = Presence::kAlways},
      .rope = {.pairing = RopePairing::kHalves, .may_be_absent = true},
      .norms = {.eps = 1e-12, .has_pre_norms = false},
+     .has_positions = true,
      .mlp_bias = Presence::kOptional,
      .encoder = kBertEncoder,
      .folders = kBertFolders},
@@ -120,7 +117,7 @@ inline constexpr Family kBertFamilies[] = {
      .attention = {.is_fused = true},
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.eps = 1e-12, .has_pre_norms = false},
-     .encoder = kNomicEncoder},
+     .encoder = kBertEncoder},
     {.name = "modern-bert",
      .activation = Activation::kGatedGelu,
      .attention = {.is_fused = true, .global_every = 3, .global_at = 0},

@@ -46,7 +46,22 @@ inline constexpr FolderType kNemotronHFolders[] = {
      .down_stack = "mixer.experts.down_proj"},
 };
 
+// Nemotron 3, 4 and Minitron: layer norms whose weights are stored minus one.
+inline constexpr FolderType kNemotronPlainFolders[] = {
+    {.model_type = "nemotron",
+     .defaults = R"({"norm_eps": 1e-5, "tie_word_embeddings": false,
+                     "partial_rotary_factor": 0.5})",
+     .has_zero_centered_norms = true},
+};
+
 inline constexpr Family kNemotronFamilies[] = {
+    {.name = "nemotron",
+     .activation = Activation::kReluSquared,
+     .attention = {.qkv_bias = Presence::kOptional, .output_bias = Presence::kOptional},
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.kind = NormKind::kLayerWithBias},
+     .mlp_bias = Presence::kOptional,
+     .folders = kNemotronPlainFolders},
     {.name = "nemotron_h",
      .activation = Activation::kReluSquared,
      .rope = {.may_be_absent = true},

@@ -37,6 +37,7 @@ DraftModel::DraftModel(std::unique_ptr<Model> model, Backend& backend, const Opt
       kv_(backend.memory(), page_budget(decoder_, options), layout_of(decoder_, options), clock),
       sampler_(model_->config().n_vocab),
       identity_("draft " + identity_of(*model_, options.kv_type).text()) {
+  options_.n_ctx_max = model_->config().n_ctx_within(options.n_ctx_max);
   kv_.pages().set_sharing(options.sharing);
   drafting_.reserve(options.max_running);
   batch_.reserve(options.max_running);

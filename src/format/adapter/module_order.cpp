@@ -45,6 +45,17 @@ Result<Order> paired_rows(const ModelConfig& model, TensorId tensor, uint64_t n_
   return order;
 }
 
+// Returns the order in which a matrix with rows of Q, K and V for each head has those of Q first.
+Order rows_by_part(const AttentionConfig& a) {
+  Order order;
+  for (uint64_t part = 0; part < 3; ++part) {
+    for (uint64_t head = 0; head < a.n_heads; ++head) {
+      add(order, (3 * head + part) * a.head_dim, a.head_dim);
+    }
+  }
+  return order;
+}
+
 }  // namespace
 
 Result<ModuleOrder> module_order(const ModelConfig& model, const TensorTable& table,
@@ -60,6 +71,9 @@ Result<ModuleOrder> module_order(const ModelConfig& model, const TensorTable& ta
     if (delta) {
       Order& moved = tensor.role == kStateOutput ? out.columns : out.rows;
       moved = in_order(hf::rows_of_state(tensor.role, *delta));
+    }
+    if (module.has_qkv_by_head && tensor.role == kQkv) {
+      out.rows = rows_by_part(model.layers[tensor.layer].attention());
     }
     if (module.pairs_rows && has_rope) {
       TRY_ASSIGN(out.rows, paired_rows(model, tensor, out.n_rows));

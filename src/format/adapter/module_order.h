@@ -18,6 +18,7 @@ struct Module {
   // Rows that RoPE rotates together are half a head apart in the folder. In a GGUF file they may be
   // adjacent (Arrangement::kPairedRows).
   bool pairs_rows = false;
+  bool has_qkv_by_head = false;  // FolderType::has_qkv_by_head
 };
 
 // Rows and columns of a module that make up one GGUF tensor, in the order of that tensor.

@@ -25,7 +25,7 @@ constexpr std::string_view kWrapper = "base_model.model.";
 constexpr std::string_view kWrapped = ".base_layer";  // module wrapped by the pair of a parameter
 constexpr std::string_view kCopy = ".base_layer.weight";
 // Prefixes of the modules of the text model.
-constexpr std::string_view kPrefixes[] = {"model.", "language_model.model.",
+constexpr std::string_view kPrefixes[] = {"model.", "language_model.model.", "gpt_neox.",
                                           "model.language_model.", "backbone."};
 constexpr std::string_view kHeads[] = {"lm_head", "language_model.lm_head", "model.lm_head"};
 
@@ -78,6 +78,10 @@ class Modules {
   // they may be adjacent in a GGUF file.
   bool pairs_rows() const {
     return !family_ || family_->folders.empty() || !family_->folders.front().is_interleaved;
+  }
+
+  bool has_qkv_by_head() const {
+    return family_ && !family_->folders.empty() && family_->folders.front().has_qkv_by_head;
   }
 
   // Returns all tensors of the module; none if the model has no such module.
@@ -341,7 +345,9 @@ Result<FileModule> stated_matrix(std::string_view module, const ModuleTensors& t
   const bool is_embedding =
       !targets.empty() && targets.front().tensor.role == TensorRole::kEmbedding;
   if (targets.empty() || is_embedding != tensors.is_embedding) return is_none(module, model);
-  Module there{.roles = {}, .pairs_rows = modules.pairs_rows()};
+  Module there{.roles = {},
+               .pairs_rows = modules.pairs_rows(),
+               .has_qkv_by_head = modules.has_qkv_by_head()};
   for (const AdapterTarget& target : targets) there.roles.push_back(target.tensor.role);
   FileModule out{.name = std::string(module), .pairs = {}};
   for (const AdapterTarget& target : targets) {

@@ -70,6 +70,13 @@ Result<void> check_activation(const JsonObject& config, const Family& family) {
   return config.unexpected_value("swiglu_limit", "7", ErrorCode::kUnsupported);
 }
 
+Result<void> add_real(const JsonObject& config, std::string_view from, std::string_view to,
+                      GgufKeys& keys) {
+  TRY_ASSIGN(const auto value, config.real(from));
+  if (value) keys.real(to, *value);
+  return {};
+}
+
 // Sizes of a layer and of the model.
 struct Counts {
   uint32_t n_layers = 0;
@@ -106,8 +113,11 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
   const bool is_all_experts =
       family.experts && !config.find("intermediate_size") && config.find("moe_intermediate_size");
-  TRY_ASSIGN(const uint32_t ffn_dim,
-             config.count(is_all_experts ? "moe_intermediate_size" : "intermediate_size", kMaxDim));
+  uint32_t ffn_dim = out.type->usual_ffn_factor * model_dim;
+  if (ffn_dim == 0 || ffn_dim > kMaxDim || config.find("intermediate_size")) {
+    TRY_ASSIGN(ffn_dim, config.count(is_all_experts ? "moe_intermediate_size" : "intermediate_size",
+                                     kMaxDim));
+  }
   TRY_ASSIGN(const uint32_t n_heads, config.count("num_attention_heads", kMaxHeads));
   counts.head_dim = model_dim / n_heads;
   if (!family.attention.is_latent && (config.find("head_dim") || counts.head_dim == 0)) {
@@ -127,15 +137,31 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   keys.number("block_count", counts.n_layers + n_mtp_layers.value_or(0));
   keys.number("embedding_length", model_dim);
   keys.number("feed_forward_length", ffn_dim);
+  TRY_ASSIGN(auto heads_of_layers, config.numbers("num_attention_heads_per_layer"));
+  if (family.attention.lists_heads && !heads_of_layers.empty()) {
+    keys.numbers("attention.head_count", std::move(heads_of_layers));
+  }
   keys.number("attention.head_count", n_heads);
   if (!family.attention.is_latent && config.find("num_key_value_heads")) {
     TRY_ASSIGN(const uint32_t n_kv_heads, config.count("num_key_value_heads", kMaxHeads));
+    if (out.type->window_kv_factor > 1) {
+      TRY_ASSIGN(const auto windowed, listed_windows(config, family, counts.n_layers));
+      std::vector<uint64_t> listed;
+      for (const bool is_windowed : windowed) {
+        listed.push_back(is_windowed ? out.type->window_kv_factor * n_kv_heads : n_kv_heads);
+      }
+      if (!listed.empty()) keys.numbers("attention.head_count_kv", std::move(listed));
+    }
     keys.number("attention.head_count_kv", n_kv_heads);
   }
   if (family.attention.is_latent) {
     TRY(read_latent(config, keys, counts));
   } else {
     keys.number("attention.key_length", counts.head_dim);
+    if (family.attention.may_have_narrow_values) {
+      TRY_ASSIGN(const uint32_t value_dim, config.count("v_head_dim", kMaxHeadDim));
+      keys.number("attention.value_length", value_dim);
+    }
     keys.number("attention.value_length", counts.head_dim);
   }
   keys.number("vocab_size", out.n_vocab);
@@ -145,6 +171,8 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
     TRY_ASSIGN(const auto eps, config.real(key));
     if (eps) keys.real(eps_key, *eps);
   }
+  // Some models with layer norms may have RMS norms instead.
+  TRY(add_real(config, "rms_norm_eps", "attention.layer_norm_rms_epsilon", keys));
   keys.real(eps_key, 0);
   TRY_ASSIGN(counts.n_ctx, config.count("max_position_embeddings", kMaxContext));
   if (family.encoder) {
@@ -157,13 +185,6 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   }
   keys.number("context_length", counts.n_ctx);
   return counts;
-}
-
-Result<void> add_real(const JsonObject& config, std::string_view from, std::string_view to,
-                      GgufKeys& keys) {
-  TRY_ASSIGN(const auto value, config.real(from));
-  if (value) keys.real(to, *value);
-  return {};
 }
 
 Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufKeys& keys) {
@@ -197,7 +218,12 @@ Result<void> check_sparse_layers(const JsonObject& config) {
 
 // Reads the number of first layers without experts from the list of all layers.
 Result<void> read_mlp_types(const JsonObject& config, GgufKeys& keys) {
-  TRY_ASSIGN(const std::vector<std::string> types, config.texts("mlp_layer_types"));
+  TRY_ASSIGN(std::vector<std::string> types, config.texts("mlp_layer_types"));
+  const json::value* frequency = config.find("moe_layer_freq");
+  if (types.empty() && frequency && frequency->is_array()) {
+    TRY_ASSIGN(const std::vector<uint64_t> numbers, config.numbers("moe_layer_freq"));
+    for (const uint64_t number : numbers) types.emplace_back(number ? "sparse" : "dense");
+  }
   if (types.empty()) return {};
   const auto first = std::ranges::find(types, "sparse");
   const bool is_known =
@@ -301,7 +327,8 @@ json::value with_defaults(json::value config, const FolderType& type) {
   json::object& all = config.get_object();
   for (const FolderKey& key : type.keys) {
     const json::value* value = all.if_contains(key.name);
-    if (value && !all.contains(key.usual)) all[key.usual] = only_value(json::value(*value));
+    if (!value || (key.replaces ? value->is_null() : all.contains(key.usual))) continue;
+    all[key.usual] = only_value(json::value(*value));
   }
   auto defaults = parse_json_file(type.defaults, kFile);
   CHECK(defaults.has_value());
@@ -328,6 +355,30 @@ Result<void> add_plain_qk_norms(const JsonObject& config, const Counts& counts,
   return {};
 }
 
+Result<void> copy_value(const JsonObject& config, const FolderValue& of, GgufKeys& keys) {
+  const json::value* value = config.find(of.name);
+  if (!value) return {};
+  if (value->is_bool()) {
+    keys.flag(of.gguf, value->get_bool());
+  } else if (value->is_string()) {
+    TRY_ASSIGN(const auto text, config.text(of.name));
+    keys.text(of.gguf, *text);
+  } else if (value->is_double()) {
+    TRY(add_real(config, of.name, of.gguf, keys));
+  } else {
+    TRY_ASSIGN(const auto number, config.number(of.name));
+    if (number) keys.number(of.gguf, *number);
+  }
+  return {};
+}
+
+// Returns whether a value is the expected one. A number may stand for a boolean.
+bool is_fixed_value(const json::value& value, const json::value& expected) {
+  if (expected.is_bool() && value.is_int64())
+    return expected.get_bool() == (value.get_int64() != 0);
+  return value == expected;
+}
+
 // Checks that keys have the only value that is supported, or are absent.
 Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
   if (type.fixed.empty()) return {};
@@ -335,7 +386,7 @@ Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
   CHECK(fixed.has_value());
   for (const auto& member : fixed->get_object()) {
     const json::value* value = config.all().if_contains(member.key());
-    if (!value || *value == member.value()) continue;
+    if (!value || is_fixed_value(*value, member.value())) continue;
     return config.unexpected_value(std::string_view(member.key().data(), member.key().size()),
                                    json::serialize(member.value()), ErrorCode::kUnsupported);
   }
@@ -371,6 +422,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
   TRY(read_scales(config, of, keys));
   TRY(read_windows(config, of, counts.n_layers, keys));
+  for (const FolderValue& value : of.type->values) TRY(copy_value(config, value, keys));
   if (of.type->has_plain_qk_norm) TRY(add_plain_qk_norms(config, counts, out.vectors));
   // read_recurrence() has added the key if the list of layers has no experts.
   if (!out.metadata.find(fmt::format("{}.expert_count", of.family->name))) {

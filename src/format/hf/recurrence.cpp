@@ -138,8 +138,10 @@ Result<void> read_short_conv(const JsonObject& config, const Family& family, uin
       attends[index] = true;
     }
   } else {
-    TRY_ASSIGN(const auto words, layer_words(config, "layer_types", n_layers, {"conv", kFull}));
-    for (uint32_t i = 0; i < n_layers; ++i) attends[i] = words[i] == kFull;
+    std::vector<std::string_view> known = {"conv", kFull};
+    if (family.attention.lists_windows) known.emplace_back("sliding_attention");
+    TRY_ASSIGN(const auto words, layer_words(config, "layer_types", n_layers, known));
+    for (uint32_t i = 0; i < n_layers; ++i) attends[i] = words[i] != "conv";
   }
   TRY(list_kv_heads(config, attends, keys));
   if (!family.experts) return read_adjusted_width(config, keys);

@@ -48,12 +48,16 @@ Result<void> read_llama3(const JsonObject& scaling, const Rope& rope) {
   TRY_ASSIGN(const double high, positive(scaling, "high_freq_factor"));
   TRY_ASSIGN(const uint32_t original,
              scaling.count("original_max_position_embeddings", kMaxContext));
-  if (low >= high) return scaling.unexpected_value("low_freq_factor", "less than high_freq_factor");
+  if (low > high) {
+    return scaling.unexpected_value("low_freq_factor", "at most high_freq_factor");
+  }
   ConfigVector divisors{TensorRole::kRopeDivisors, {}};
   for (uint32_t i = 0; i < rope.n_dims; i += 2) {
     const double wavelength =
         2 * std::numbers::pi * std::pow(rope.base, static_cast<double>(i) / rope.n_dims);
-    const double stays = std::clamp((original / wavelength - low) / (high - low), 0.0, 1.0);
+    const double turns = original / wavelength;
+    const double stays = low == high ? (turns < low ? 0.0 : 1.0)
+                                     : std::clamp((turns - low) / (high - low), 0.0, 1.0);
     divisors.values.push_back(static_cast<float>(1 / ((1 - stays) / factor + stays)));
   }
   rope.vectors.push_back(std::move(divisors));
@@ -166,25 +170,28 @@ Result<void> check_local_base(const JsonObject& fields, std::string_view key) {
   return fields.unexpected_value(key, fmt::format("{}", kLocalRopeBase), ErrorCode::kUnsupported);
 }
 
-// Checks that layers with a window have the base of the others, and no scaling.
-Result<void> check_unscaled(const JsonObject& local, const JsonObject& global) {
+// Reads the RoPE of layers with a window, which has no scaling.
+Result<void> read_local(const JsonObject& local, uint32_t head_dim, GgufKeys& keys) {
   TRY_ASSIGN(const auto type, local.text("rope_type"));
   if (type.value_or("default") != "default") {
     return local.unexpected_value("rope_type", "default", ErrorCode::kUnsupported);
   }
-  TRY_ASSIGN(const auto base, local.real("rope_theta"));
-  TRY_ASSIGN(const auto expected, global.real("rope_theta"));
-  if (base == expected) return {};
-  return local.unexpected_value("rope_theta", "that of full_attention", ErrorCode::kUnsupported);
+  TRY_ASSIGN(const double base, positive(local, "rope_theta", 10000));
+  TRY_ASSIGN(const double share, positive(local, "partial_rotary_factor", 1));
+  if (share > 1) return local.unexpected_value("partial_rotary_factor", "at most 1");
+  keys.real("rope.freq_base_swa", base);
+  keys.number("rope.dimension_count_swa", static_cast<uint64_t>(head_dim * share));
+  return {};
 }
 
 // Returns the part of "rope_parameters" for full-attention layers: all of it, or the part with that
 // name.
-Result<JsonObject> global_part(const JsonObject& parameters, const Family& family) {
+Result<JsonObject> global_part(const JsonObject& parameters, const Family& family,
+                               uint32_t head_dim, GgufKeys& keys) {
   TRY_ASSIGN(const auto global, parameters.object("full_attention"));
   TRY_ASSIGN(const auto local, parameters.object("sliding_attention"));
   if (local && global && family.rope.is_window_unscaled) {
-    TRY(check_unscaled(*local, *global));
+    TRY(read_local(*local, head_dim, keys));
   } else if (local && !family.has_layer_kinds) {
     TRY(check_local_base(*local, "rope_theta"));
   }
@@ -205,7 +212,7 @@ Result<void> read_rope(const JsonObject& config, const Family& family, RopeHead 
                        GgufKeys& keys, std::vector<ConfigVector>& vectors) {
   TRY_ASSIGN(std::optional<JsonObject> scaling, config.object("rope_parameters"));
   if (scaling) {
-    TRY_ASSIGN(scaling, global_part(*scaling, family));
+    TRY_ASSIGN(scaling, global_part(*scaling, family, head.n_dims, keys));
   } else {
     TRY_ASSIGN(scaling, config.object("rope_scaling"));
   }

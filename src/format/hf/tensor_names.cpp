@@ -31,8 +31,8 @@ namespace kvik::hf {
 namespace {
 
 // Prefixes of the text model's tensors in multimodal models.
-constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
-                                          "backbone.", ""};
+constexpr std::string_view kPrefixes[] = {
+    "language_model.model.", "model.language_model.", "backbone.", "gpt_neox.", "transformer.", ""};
 // Prefixes of encoders; models for embeddings have none.
 constexpr std::string_view kEncoderPrefixes[] = {"bert.", "roberta.", "model.", ""};
 // Tensors of heads for other tasks.
@@ -49,7 +49,8 @@ constexpr std::string_view kMtpInput = "mtp.fc.weight";
 // Tensors of an MTP head that does not share the model's embedding or head.
 constexpr std::string_view kMtpOwnTensors[] = {"mtp.embed_tokens.weight", "mtp.lm_head.weight"};
 constexpr uint64_t kComparedBytes = uint64_t{1} << 20;
-constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
+constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight",
+                                           "embed_out.weight"};
 
 // Maps the tensors of a folder to the names of a GGUF file. Used while a folder is opened.
 class FolderTensors {
@@ -111,6 +112,13 @@ class FolderTensors {
     if (config_.type->has_fused_gate_up && is_gate_or_up(role)) return take_half(spec, name);
     TRY(take_whole(spec, name));
     ArrangedTensor& tensor = arranged_.back();
+    const bool is_qkv = role == TensorRole::kQkv || role == TensorRole::kQkvBias;
+    if (is_qkv && config_.type->has_qkv_by_head) {
+      separate_qkv(model_.layers[spec.id.layer].attention(), tensor);
+    }
+    if (kind == TensorKind::kMatrix && is_of_layer(role) && config_.type->has_transposed_matrices) {
+      return transpose(name, tensor);
+    }
     if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
     const bool lacks_one = kind == TensorKind::kNorm && config_.type->has_zero_centered_norms &&
                            role != TensorRole::kStateNorm &&
@@ -383,10 +391,17 @@ class FolderTensors {
                                [&](std::string_view task) { return name.starts_with(task); });
   }
 
+  // Returns whether a tensor is a causal mask or its number, which old versions of Transformers
+  // stored.
+  static bool is_mask(const TensorInfo& info) {
+    const std::string_view name = info.name;
+    return name.ends_with(".masked_bias") || (name.ends_with(".bias") && info.shape.size() == 4);
+  }
+
   Result<void> check_all_taken() const {
     for (size_t i = 0; i < taken_.size(); ++i) {
       const std::string& name = source_.tensors()[i].name;
-      if (taken_[i] || is_harmless(name)) continue;
+      if (taken_[i] || is_harmless(name) || is_mask(source_.tensors()[i])) continue;
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tensor {} is not supported in a model of type {} with {} layers",
                               quoted(name), config_.type->model_type, model_.n_layers));

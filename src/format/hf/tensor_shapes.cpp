@@ -1,5 +1,10 @@
 #include "format/hf/tensor_shapes.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "format/quoted.h"
 #include "tensor/blocks.h"
 
 namespace kvik::hf {
@@ -25,6 +30,33 @@ void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor) {
   tensor.pieces.front().n_bytes -= n_bytes;
   info.n_bytes -= n_bytes;
   info.shape[0] -= n_rows;
+}
+
+void separate_qkv(const AttentionConfig& a, ArrangedTensor& tensor) {
+  const TensorInfo& info = tensor.info;
+  if (info.shape.empty() || info.shape[0] != a.qkv_dim()) return;  // the loader refuses it
+  const uint64_t head_bytes = info.n_bytes / a.qkv_dim() * a.head_dim;
+  const size_t input = tensor.pieces.front().tensor;
+  tensor.pieces.clear();
+  for (uint64_t part = 0; part < 3; ++part) {
+    for (uint64_t head = 0; head < a.n_heads; ++head) {
+      tensor.pieces.push_back({input, (3 * head + part) * head_bytes, head_bytes});
+    }
+  }
+}
+
+Result<void> transpose(std::string_view name, ArrangedTensor& tensor) {
+  TensorInfo& info = tensor.info;
+  if (info.shape.size() != 2 || traits(info.type).block_elements != 1) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("tensor {} is stored transposed, as {} with {} axes; expected two axes "
+                            "of floats of 16 or 32 bits",
+                            quoted(name), name_of(info.type), info.shape.size()));
+  }
+  tensor.head_dim = static_cast<uint32_t>(info.shape[0]);
+  std::swap(info.shape[0], info.shape[1]);
+  tensor.arrangement = Arrangement::kTransposed;
+  return {};
 }
 
 void store_floats(ArrangedTensor& tensor, Arrangement arrangement) {

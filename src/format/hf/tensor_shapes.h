@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
+#include "base/result.h"
+#include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
 #include "format/arranged_tensors.h"
 
@@ -14,6 +17,13 @@ void give_shape(const TensorSpec& spec, TensorInfo& info);
 
 // Leaves out the first rows of a matrix.
 void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor);
+
+// Puts the rows of Q before those of K and V in a tensor that has them for each head in turn.
+void separate_qkv(const AttentionConfig& attention, ArrangedTensor& tensor);
+
+// Transposes a matrix; `name` is that of the folder. Errors: kUnsupported if its elements are in
+// blocks.
+Result<void> transpose(std::string_view name, ArrangedTensor& tensor);
 
 // Converts to f32 a tensor that GGUF files always store as f32.
 void store_floats(ArrangedTensor& tensor, Arrangement arrangement);

@@ -37,9 +37,11 @@ Result<void> check_layer_types(const JsonObject& config, const FamilyFolder& of,
     return config.unexpected_value("layer_types",
                                    fmt::format("one for each of {} layers", n_layers));
   }
+  const std::string_view windowed =
+      of.type->window == FolderWindow::kChunked ? "chunked_attention" : "sliding_attention";
   for (uint32_t i = 0; i < n_layers; ++i) {
     const std::string_view expected =
-        has_windows && of.family->attention.is_windowed(i) ? "sliding_attention" : "full_attention";
+        has_windows && of.family->attention.is_windowed(i) ? windowed : "full_attention";
     if (types[i] == expected) continue;
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: 'layer_types' has {} as layer {}, expected {} in a model of type "
@@ -49,32 +51,25 @@ Result<void> check_layer_types(const JsonObject& config, const FamilyFolder& of,
   return {};
 }
 
-// Reads which layers have the window of "sliding_window" from "layer_types". Without that list they
+// Reads which layers have the window of "sliding_window" from a list of layers. Without one they
 // are those of the family.
-Result<void> read_listed_windows(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
-  TRY_ASSIGN(const auto window, config.number("sliding_window"));
-  if (window.value_or(0) == 0) return {};
-  if (*window > kMaxContext) {
-    return config.unexpected_value("sliding_window", fmt::format("at most {}", kMaxContext));
+Result<void> read_listed_windows(const JsonObject& config, const Family& family, uint32_t n_layers,
+                                 GgufKeys& keys) {
+  TRY_ASSIGN(const auto stated, config.number("sliding_window"));
+  TRY_ASSIGN(const auto n_earlier, config.number("sliding_window_size"));  // without the own token
+  const uint64_t window = n_earlier ? *n_earlier + 1 : stated.value_or(0);
+  if (window == 0) return {};
+  if (window > kMaxContext) {
+    return config.unexpected_value(n_earlier ? "sliding_window_size" : "sliding_window",
+                                   fmt::format("at most {}", kMaxContext));
   }
-  TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
-  std::vector<bool> is_windowed;
-  for (const std::string& type : types) {
-    is_windowed.push_back(type == "sliding_attention");
-    if (is_windowed.back() || type == "full_attention") continue;
-    return config.unexpected_value("layer_types", "sliding_attention or full_attention for each",
-                                   ErrorCode::kUnsupported);
-  }
-  if (types.empty()) {
-    keys.number("attention.sliding_window", *window);
+  TRY_ASSIGN(std::vector<bool> is_windowed, listed_windows(config, family, n_layers));
+  if (is_windowed.empty()) {
+    keys.number("attention.sliding_window", window);
     return {};
   }
-  if (types.size() != n_layers) {
-    return config.unexpected_value("layer_types",
-                                   fmt::format("one for each of {} layers", n_layers));
-  }
   if (std::ranges::count(is_windowed, true) == 0) return {};
-  keys.number("attention.sliding_window", *window);
+  keys.number("attention.sliding_window", window);
   keys.flags("attention.sliding_window_pattern", std::move(is_windowed));
   return {};
 }
@@ -121,13 +116,37 @@ Result<void> check_layer_bases(const JsonObject& config, uint32_t n_layers) {
 
 }  // namespace
 
+Result<std::vector<bool>> listed_windows(const JsonObject& config, const Family& family,
+                                         uint32_t n_layers) {
+  std::vector<bool> is_windowed;
+  TRY_ASSIGN(const std::vector<uint64_t> numbers, config.numbers("hybrid_layer_pattern"));
+  for (const uint64_t number : numbers) is_windowed.push_back(number != 0);
+  const char* key = numbers.empty() ? "layer_types" : "hybrid_layer_pattern";
+  TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
+  if (numbers.empty()) {
+    for (const std::string& type : types) {
+      is_windowed.push_back(type == "sliding_attention");
+      const bool is_conv = family.recurrence.kind == Recurrence::kShortConv && type == "conv";
+      if (is_windowed.back() || is_conv || type == "full_attention") continue;
+      return config.unexpected_value("layer_types", "sliding_attention or full_attention for each",
+                                     ErrorCode::kUnsupported);
+    }
+  }
+  if (is_windowed.empty() || is_windowed.size() == n_layers) return is_windowed;
+  return config.unexpected_value(key, fmt::format("one for each of {} layers", n_layers));
+}
+
 Result<void> read_windows(const JsonObject& config, const FamilyFolder& of, uint32_t n_layers,
                           GgufKeys& keys) {
   TRY(check_unrotated(config, *of.family, n_layers));
   TRY(check_layer_bases(config, n_layers));
   if (of.type->window == FolderWindow::kNone) return {};
-  if (of.type->window == FolderWindow::kListed) return read_listed_windows(config, n_layers, keys);
-  TRY_ASSIGN(const auto window, config.number("sliding_window"));
+  if (of.type->window == FolderWindow::kListed) {
+    return read_listed_windows(config, *of.family, n_layers, keys);
+  }
+  const bool is_chunked = of.type->window == FolderWindow::kChunked;
+  const char* window_key = is_chunked ? "attention_chunk_size" : "sliding_window";
+  TRY_ASSIGN(const auto window, config.number(window_key));
   bool has_windows = window.value_or(0) > 0;
   if (has_windows && of.type->window == FolderWindow::kIfEnabled) {
     TRY_ASSIGN(has_windows, has_sliding_window(config, n_layers));
@@ -140,9 +159,10 @@ Result<void> read_windows(const JsonObject& config, const FamilyFolder& of, uint
     }
   }
   if (!of.family->has_layer_kinds) TRY(check_layer_types(config, of, n_layers, has_windows));
+  if (!has_windows && is_chunked) keys.number("attention.sliding_window", 0);
   if (!has_windows) return {};
   if (*window > kMaxContext) {
-    return config.unexpected_value("sliding_window", fmt::format("at most {}", kMaxContext));
+    return config.unexpected_value(window_key, fmt::format("at most {}", kMaxContext));
   }
   keys.number("attention.sliding_window", *window);
   return {};

@@ -34,6 +34,7 @@ struct ModelPreset : Geometry {
     bool normalizes = false;  // sets "expert_weights_norm", for families with another default
     bool is_sigmoid = false;  // sets "expert_gating_func", for families with another default
     uint32_t n_groups = 0, n_groups_used = 0;
+    uint32_t every = 0;  // every n-th layer has experts; 0: all
   };
   struct Rope {
     uint32_t n_dims = 0;  // rotated dimensions of each head; 0: all
@@ -80,7 +81,11 @@ struct ModelPreset : Geometry {
     uint64_t feed_forward_layers = 0;
   };
   Mixers mixers = {};
-  float logit_factor = 0;  // "logit_scale" of families in which it is a factor; 0: no key
+  float logit_factor = 0;          // "logit_scale" of families in which it is a factor; 0: no key
+  uint32_t n_window_heads = 0;     // query heads of layers with a window; 0: as in the geometry
+  uint64_t windowed_layers = 0;    // a bit per layer; 0: as usual in the family
+  uint32_t n_window_kv_heads = 0;  // KV heads of layers with a window; 0: as in the geometry
+  uint32_t value_dim = 0;          // of heads of V; 0: as in the geometry
 };
 
 std::span<const ModelPreset> model_presets();

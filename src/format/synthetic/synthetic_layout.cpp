@@ -168,6 +168,7 @@ void add_expert_keys(const ModelPreset& p, const AddKey& add) {
     add("expert_group_count", uint64_t{p.experts.n_groups});
     add("expert_group_used_count", uint64_t{p.experts.n_groups_used});
   }
+  if (p.experts.every != 0) add("interleave_moe_layer_step", uint64_t{p.experts.every});
   if (p.experts.normalizes) add("expert_weights_norm", true);
   if (p.experts.is_sigmoid) add("expert_gating_func", uint64_t{2});
   if (p.experts.shared_ffn_dim == 0) return;
@@ -282,6 +283,26 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
   // The first value of a key is kept.
   if (p.mixers.attention_layers != 0) add_mixer_keys(p, add);
   if (p.kinds.global_every > 0) add_kinds_keys(p, add);
+  if (p.n_window_heads != 0) {
+    std::vector<uint64_t> n_heads;
+    for (uint32_t i = 0; i < p.n_layers; ++i) {
+      n_heads.push_back(family.attention.is_windowed(i) ? p.n_window_heads : p.n_heads);
+    }
+    add("attention.head_count", std::move(n_heads));
+  }
+  if (p.windowed_layers != 0) {
+    std::vector<bool> is_windowed;
+    for (uint32_t i = 0; i < p.n_layers; ++i) is_windowed.push_back(p.windowed_layers >> i & 1);
+    add("attention.sliding_window_pattern", std::move(is_windowed));
+  }
+  if (p.n_window_kv_heads != 0) {
+    std::vector<uint64_t> n_kv_heads;
+    for (uint32_t i = 0; i < p.n_layers; ++i) {
+      n_kv_heads.push_back(p.windowed_layers >> i & 1 ? p.n_window_kv_heads : p.n_kv_heads);
+    }
+    add("attention.head_count_kv", std::move(n_kv_heads));
+  }
+  if (p.value_dim != 0) add("attention.value_length", uint64_t{p.value_dim});
   add("block_count", uint64_t{p.n_layers});
   add("context_length", uint64_t{p.n_ctx_train});
   add("embedding_length", uint64_t{p.model_dim});

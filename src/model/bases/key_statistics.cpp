@@ -16,12 +16,12 @@ constexpr uint32_t kMeasuredTokens = 64;
 constexpr uint32_t kMostCommonToken = 16384;
 
 // Returns a fixed pseudo-random sequence of tokens, which depends on the size of the vocabulary
-// alone.
-std::vector<TokenId> measured_tokens(uint32_t n_vocab) {
+// and, in a model with a table of positions, on its length.
+std::vector<TokenId> measured_tokens(const ModelConfig& config) {
   std::vector<TokenId> tokens;
-  for (uint32_t i = 0; i < kMeasuredTokens; ++i) {
+  for (uint32_t i = 0; i < config.n_ctx_within(kMeasuredTokens); ++i) {
     const uint32_t mixed = (i + 1) * 2654435761u;
-    tokens.push_back((mixed ^ mixed >> 15) % std::min(n_vocab, kMostCommonToken));
+    tokens.push_back((mixed ^ mixed >> 15) % std::min(config.n_vocab, kMostCommonToken));
   }
   return tokens;
 }
@@ -29,7 +29,7 @@ std::vector<TokenId> measured_tokens(uint32_t n_vocab) {
 }  // namespace
 
 KeyStatistics KeyStatistics::measure(const Model& model, Backend& backend) {
-  const std::vector<TokenId> tokens = measured_tokens(model.config().n_vocab);
+  const std::vector<TokenId> tokens = measured_tokens(model.config());
   KeyStatistics statistics(model.config());
   Decoder decoder(model, backend, KvType::kF32, kMeasuredTokens);
   decoder.observe_keys(&statistics);

@@ -160,8 +160,8 @@ void Encoder::embed() {
     backend_.embed(*w.token_types, types_, spare());
     backend_.add(x(), spare());
   }
-  if (w.positions) {
-    backend_.embed(*w.positions, positions_, spare());
+  if (model_.positions()) {
+    backend_.embed(*model_.positions(), positions_, spare());
     backend_.add(x(), spare());
   }
   normed(x(), w.embeddings_norm, x());

@@ -318,10 +318,31 @@ TEST(HfConfig, experts_in_some_layers_only_are_refused) {
       HasSubstr("decoder_sparse_step"));
 }
 
+TEST(HfConfig, a_number_may_stand_for_a_fixed_boolean) {
+  const auto tuned = [](std::string_view value) {
+    return config("llama4_text", fmt::format(R"("attn_temperature_tuning":{})", value));
+  };
+  EXPECT_TRUE(read_folder_config(tuned("4")).has_value());
+  EXPECT_TRUE(read_folder_config(tuned("true")).has_value());
+  EXPECT_THAT(error_of(tuned("0")).message, HasSubstr("expected true"));
+}
+
+TEST(HfConfig, values_of_other_families_have_keys_of_gguf_files) {
+  const auto has = [](const std::string& text, const char* key) {
+    const auto read = read_folder_config(text);
+    return read && read->metadata.find(key) != nullptr;
+  };
+  EXPECT_TRUE(
+      has(config("gpt_neox", R"("use_parallel_residual":false)"), "gptneox.use_parallel_residual"));
+  EXPECT_TRUE(has(config("mimo_v2_flash", R"("v_head_dim":16,"num_experts":16,"head_dim":32)"),
+                  "mimo2.attention.value_scale"));
+  EXPECT_TRUE(has(config("laguna", R"("gating":"per-element")"), "laguna.attention.gating"));
+}
+
 TEST(HfConfig, unknown_values_are_rejected_with_the_known_ones) {
-  const Error type = error_of(config("gpt_neox"));
+  const Error type = error_of(config("rwkv"));
   EXPECT_EQ(type.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(type.message, HasSubstr("'gpt_neox'"));
+  EXPECT_THAT(type.message, HasSubstr("'rwkv'"));
   EXPECT_THAT(type.message, HasSubstr("qwen3_moe"));
   const Error scaling =
       error_of(config("llama", R"("rope_scaling":{"type":"dynamic","factor":2})"));
