@@ -41,9 +41,8 @@ class ExpertRouter {
   // its best expert first.
   WeightedRows taken() const { return {places_, weights_, config_.n_used}; }
 
-  // Returns the factors of the rows' inputs (ExpertsConfig::weighs_input); those of taken() are
-  // then
-  // 1. [n_rows]
+  // Returns the factors of the rows' inputs (ExpertsConfig::weighs_input). [n_rows] The weights of
+  // taken() are then 1.
   std::span<const float> input_weights() const { return input_weights_; }
 
   // Weight of the shared expert's output for each row.

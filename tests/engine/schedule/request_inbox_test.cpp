@@ -5,6 +5,9 @@
 #include <array>
 #include <chrono>
 #include <future>
+#include <set>
+#include <thread>
+#include <vector>
 
 #include "support/manual_clock.h"
 
@@ -106,6 +109,39 @@ TEST(RequestInbox, a_running_step_is_shown_with_its_age_until_it_is_published) {
   EXPECT_DOUBLE_EQ(rig.inbox.snapshot().running_step_s, 2);
   rig.inbox.publish({}, false);
   EXPECT_DOUBLE_EQ(rig.inbox.snapshot().running_step_s, 0);
+}
+
+TEST(RequestInbox, many_threads_lose_no_request_and_no_cancel) {
+  constexpr uint32_t kThreads = 4, kEach = 500;
+  const SteadyClock clock;
+  RequestInbox inbox(kThreads * kEach, 1, clock);
+  std::set<RequestId> taken, cancelled;
+  std::thread worker([&] {
+    RequestInbox::Messages messages;
+    while (taken.size() < kThreads * kEach || cancelled.size() < kThreads * kEach) {
+      inbox.take(messages, TimePoint::max());
+      for (const QueuedRequest& queued : messages.requests)
+        EXPECT_TRUE(taken.insert(queued.id).second);
+      cancelled.insert(messages.cancels.begin(), messages.cancels.end());
+      inbox.begin_step({.n_sequences = 1, .begin = clock.now()}, 1, 0);
+      inbox.are_cancelled(messages.cancels);
+      inbox.publish({}, false);
+    }
+  });
+  std::vector<std::thread> clients;
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    clients.emplace_back([&] {
+      for (uint32_t n = 0; n < kEach; ++n) {
+        inbox.cancel(*inbox.submit({}, nullptr));
+        inbox.probe_progress();
+        EXPECT_LE(inbox.snapshot().n_running, 1u);
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  worker.join();
+  EXPECT_EQ(taken, cancelled);
+  EXPECT_TRUE(inbox.drain(std::chrono::seconds(10)));
 }
 
 }  // namespace
