@@ -203,10 +203,11 @@ float Sampler::min_weight(const SamplingParams& params) {
 void Sampler::collect(float least, float below) {
   for (size_t b = 0; b < largest_.size(); ++b) {
     if (largest_[b] == 0 || largest_[b] < least) continue;
-    const std::span<const float> weights = block_of(std::span<const float>(values_), b, kBlock);
-    // Few weights of a block are wanted, so they are marked first, eight at a time.
-    uint8_t is_found[kBlock] = {};
-    for (size_t i = 0; i < weights.size(); ++i) {
+    float weights[kBlock] = {};
+    std::ranges::copy(block_of(std::span<const float>(values_), b, kBlock), weights);
+    // Few weights of a block are wanted, so they are marked first, in a loop that is vectorized.
+    uint8_t is_found[kBlock];
+    for (size_t i = 0; i < kBlock; ++i) {
       const bool is_candidate = weights[i] > 0;
       is_found[i] = is_candidate & (weights[i] >= least) & (weights[i] < below);
     }
