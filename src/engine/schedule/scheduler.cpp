@@ -7,6 +7,7 @@ namespace kvik {
 
 Scheduler::Scheduler(KvCache& kv, const SchedulerOptions& options)
     : kv_(kv),
+      tenants_(options.n_tenants),
       speculator_(options.speculation, kv),
       running_(options.max_running),
       snapshots_(kv, running_),

@@ -37,13 +37,17 @@ struct Tenant {
 // tenants, so idling earns no credit.
 class TenantLedger {
  public:
+  // n_tenants is the number of configured tenants.
+  explicit TenantLedger(uint32_t n_tenants = 1) : n_configured_(n_tenants) {}
+
   // Count a request of the tenant that arrives or leaves. The reference is valid while the tenant
   // has a request.
   Tenant& enter(const std::string& name);
   void leave(Tenant& tenant);
 
-  // Returns true if more than one tenant is known, including idle ones.
-  bool is_shared() const { return tenants_.size() > 1; }
+  // Returns true if more than one tenant is known: configured, or seen before. Until a second one
+  // is known, a server without configured tenants may be used by one alone.
+  bool is_shared() const { return n_configured_ > 1 || tenants_.size() > 1; }
   // Returns true if several tenants have requests now.
   bool has_several_tenants() const { return n_present_ > 1; }
 
@@ -53,6 +57,7 @@ class TenantLedger {
   double least_served() const;
   void forget_idle();
 
+  const uint32_t n_configured_;
   std::unordered_map<std::string, Tenant> tenants_;
   size_t n_present_ = 0;     // tenants with requests
   double idle_service_ = 0;  // largest counter of any tenant at the time it went idle

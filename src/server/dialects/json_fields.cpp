@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "service/request_bounds.h"
@@ -14,6 +15,12 @@ namespace {
 
 // Larger doubles do not represent every integer.
 constexpr double kMaxExact = 9007199254740992.0;
+
+std::string written_number(const json::value& number) {
+  if (number.is_int64()) return fmt::format("{}", number.get_int64());
+  if (number.is_uint64()) return fmt::format("{}", number.get_uint64());
+  return fmt::format("{}", number.get_double());
+}
 
 }  // namespace
 
@@ -50,7 +57,8 @@ Result<std::optional<float>> JsonFields::number(std::string_view name) const {
   if (!value->is_number()) return kvik::wrong_type(path_of(name), "a number", *value);
   const auto wide = as_finite(*value);
   if (!wide || std::abs(*wide) > std::numeric_limits<float>::max())
-    return refuse(path_of(name), fmt::format("{} is out of range", path_of(name)));
+    return refuse(path_of(name), fmt::format("{} is {}, expected a number that a float can hold",
+                                             path_of(name), written_number(*value)));
   return std::optional<float>(static_cast<float>(*wide));
 }
 
@@ -61,8 +69,8 @@ Result<std::optional<uint64_t>> JsonFields::count_up_to(std::string_view name,
   if (!value->is_number()) return kvik::wrong_type(path_of(name), "an integer", *value);
   const auto count = as_count(*value);
   if (!count || *count > limit)
-    return refuse(path_of(name),
-                  fmt::format("{} must be an integer from 0 to {}", path_of(name), limit));
+    return refuse(path_of(name), fmt::format("{} is {}, expected an integer from 0 to {}",
+                                             path_of(name), written_number(*value), limit));
   return count;
 }
 
@@ -73,8 +81,9 @@ Result<std::optional<int32_t>> JsonFields::integer(std::string_view name) const 
   const auto wide = as_finite(*value);
   using Limits = std::numeric_limits<int32_t>;
   if (!wide || *wide != std::floor(*wide) || *wide < Limits::min() || *wide > Limits::max())
-    return refuse(path_of(name), fmt::format("{} must be an integer from {} to {}", path_of(name),
-                                             Limits::min(), Limits::max()));
+    return refuse(path_of(name),
+                  fmt::format("{} is {}, expected an integer from {} to {}", path_of(name),
+                              written_number(*value), Limits::min(), Limits::max()));
   return std::optional<int32_t>(static_cast<int32_t>(*wide));
 }
 

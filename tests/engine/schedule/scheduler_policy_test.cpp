@@ -274,6 +274,16 @@ TEST(SchedulerOrder, no_tenant_takes_all_places) {
   EXPECT_EQ(rig.scheduler().n_running(), 7u);
 }
 
+TEST(SchedulerOrder, the_first_tenant_leaves_places_for_configured_ones) {
+  Rig rig(64, {.max_step_tokens = 64, .max_running = 8, .n_tenants = 2});
+  for (int i = 0; i < 20; ++i) rig.add({.n_prompt = 1, .tenant = "floods"});
+  rig.step();
+  EXPECT_EQ(rig.scheduler().n_running(), 6u);
+  rig.add({.n_prompt = 1, .tenant = "asks for the first time"});
+  rig.step();
+  EXPECT_EQ(rig.scheduler().n_running(), 7u);
+}
+
 TEST(SchedulerShared, a_page_is_computed_once_whatever_the_order) {
   Rig rig(64, {.max_step_tokens = 40, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;

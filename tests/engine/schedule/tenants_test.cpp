@@ -21,5 +21,10 @@ TEST(TenantLedger, has_company_only_while_several_tenants_have_requests) {
   EXPECT_TRUE(ledger.has_several_tenants());
 }
 
+TEST(TenantLedger, configured_tenants_share_before_they_are_seen) {
+  EXPECT_FALSE(TenantLedger(1).is_shared());
+  EXPECT_TRUE(TenantLedger(2).is_shared());
+}
+
 }  // namespace
 }  // namespace kvik

@@ -72,8 +72,12 @@ Result<std::vector<ContextFile>> read_files(const JsonFields& fields) {
   for (size_t i = 0; extra && i < extra->size(); ++i) {
     const json::object* file = extra->at(i).if_object();
     const json::value* text = file ? file->if_contains("text") : nullptr;
-    if (!text || !text->is_string())
-      return refuse("input_extra", "input_extra must hold objects with a text");
+    const json::value* name = file ? file->if_contains("filename") : nullptr;
+    if (!text || !text->is_string() || (name && !name->is_string()))
+      return refuse("input_extra",
+                    fmt::format("input_extra[{}] must be an object with the strings \"text\" and, "
+                                "if given, \"filename\"",
+                                i));
     files.push_back({.name = text_at(*file, "filename"), .text = view(text->get_string())});
   }
   return files;

@@ -97,7 +97,8 @@ TEST(InfillRequest, needs_both_sides_and_tokens_for_it) {
   EXPECT_EQ(infill_refused(R"("input_suffix":"b")"), "input_prefix: input_prefix is missing");
   EXPECT_EQ(infill_refused(R"("input_prefix":"a")"), "input_suffix: input_suffix is missing");
   EXPECT_EQ(infill_refused(R"("input_prefix":"a","input_suffix":"b","input_extra":[1])"),
-            "input_extra: input_extra must hold objects with a text");
+            "input_extra: input_extra[0] must be an object with the strings \"text\" and, if "
+            "given, \"filename\"");
   EXPECT_EQ(infill_refused(R"("input_prefix":"a","input_suffix":"b")"),
             "/infill: tiny/model does not support /infill: its vocabulary has no "
             "fill-in-the-middle tokens");
