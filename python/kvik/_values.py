@@ -56,7 +56,7 @@ def is_token(value: Any) -> bool:
 
 
 def listed(name: str, values: Any, expected: str = "a list") -> List[Any]:
-    """Returns the values of an ordered collection. Bytes, whose values are numbers as tokens are, and mappings are refused."""
+    """Returns the values of an ordered collection. Bytes and mappings are refused: the values of bytes are numbers, as tokens are."""
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray, memoryview, Mapping, Set)):
         return list(values)
     raise InvalidArgumentError(f"{name} is {values!r:.100}, expected {expected}")

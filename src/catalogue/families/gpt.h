@@ -102,6 +102,11 @@ inline constexpr FolderType kBigcodeFolders[] = {
      .layers = "h."},
 };
 
+inline constexpr AttentionTraits kGpt2Attention = {.qkv_bias = Presence::kAlways,
+                                                   .output_bias = Presence::kAlways,
+                                                   .is_fused = true,
+                                                   .unrotated_every = 1};
+
 inline constexpr Family kGptFamilies[] = {
     {.name = "gptneox",
      .activation = Activation::kGelu,
@@ -115,10 +120,7 @@ inline constexpr Family kGptFamilies[] = {
      .folders = kGptNeoxFolders},
     {.name = "gpt2",
      .activation = Activation::kPlainGeluTanh,
-     .attention = {.qkv_bias = Presence::kAlways,
-                   .output_bias = Presence::kAlways,
-                   .is_fused = true,
-                   .unrotated_every = 1},
+     .attention = kGpt2Attention,
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.kind = NormKind::kLayerWithBias},
      .has_positions = true,
@@ -126,10 +128,7 @@ inline constexpr Family kGptFamilies[] = {
      .folders = kGpt2Folders},
     {.name = "starcoder",
      .activation = Activation::kPlainGeluTanh,
-     .attention = {.qkv_bias = Presence::kAlways,
-                   .output_bias = Presence::kAlways,
-                   .is_fused = true,
-                   .unrotated_every = 1},
+     .attention = kGpt2Attention,
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.kind = NormKind::kLayerWithBias},
      .has_positions = true,
