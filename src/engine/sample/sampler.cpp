@@ -18,14 +18,6 @@ namespace {
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 constexpr float kNever = -kInfinite;
 
-struct Temperature {
-  float peak;  // the largest logit
-  float temperature;
-
-  // A logit that is not finite gives a NaN or an infinity: weight_of() of both is 0.
-  float scaled(float logit) const { return (logit - peak) / temperature; }
-};
-
 // Returns a block of adjacent tokens.
 template <class T>
 std::span<T> block_of(std::span<T> values, size_t number, size_t block) {
@@ -153,38 +145,18 @@ double Sampler::weigh(std::span<const float> logits, const SamplingParams& param
       continue;
     }
     const std::span<const float> from = block_of(logits, b, kBlock);
-    float weights[kBlock];
-    std::fill(std::ranges::copy(from, weights).out, weights + kBlock, kNever);
-    for (float& weight : weights) weight = t.scaled(weight);
-    sums_[b] = weigh_block(weights, least);
-    std::ranges::copy(std::span(weights).first(from.size()),
-                      block_of(std::span(values_), b, kBlock).begin());
+    const std::span<float> to = block_of(std::span(values_), b, kBlock);
+    if (from.size() == kBlock) {
+      sums_[b] = weigh_block_(from.first<kBlock>(), t, least, to.first<kBlock>());
+    } else {
+      std::array<float, kBlock> last;
+      std::fill(std::ranges::copy(from, last.begin()).out, last.end(), kNever);
+      sums_[b] = weigh_block_(last, t, least, last);
+      std::ranges::copy(std::span(last).first(to.size()), to.begin());
+    }
     total += sums_[b];
   }
   return total;
-}
-
-// Replaces scaled logits by weights, 0 if they are below `least`, and returns their sum.
-double Sampler::weigh_block(std::span<float, kBlock> values, float least) {
-  // Compilers vectorize all of these loops but the second.
-  double polynomials[kBlock];
-  uint64_t exponents[kBlock], powers[kBlock];
-  for (size_t i = 0; i < kBlock; ++i) {
-    const WeightParts parts = weight_parts(values[i]);
-    polynomials[i] = parts.polynomial;
-    exponents[i] = parts.k;
-  }
-  for (size_t i = 0; i < kBlock; ++i) powers[i] = kWeightPowers[exponents[i] % 32];
-  for (size_t i = 0; i < kBlock; ++i) {
-    const float weight = weight_of(WeightParts{polynomials[i], exponents[i]}, powers[i]);
-    values[i] = weight >= least ? weight : 0;
-  }
-  constexpr size_t kLanes = 8;
-  double sums[kLanes] = {};
-  for (size_t i = 0; i < kBlock; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += values[i + lane];
-  }
-  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
 // Returns a lower bound of the weights of candidates: min_p, and a weight that more than k tokens

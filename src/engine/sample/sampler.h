@@ -10,6 +10,7 @@
 #include "engine/sample/next_tokens.h"
 #include "engine/sample/ordered_sampler.h"
 #include "engine/sample/uniform_draw.h"
+#include "engine/sample/weigh_block.h"
 
 namespace kvik {
 
@@ -22,7 +23,7 @@ namespace kvik {
 // The weight of a token is weight_of() of its scaled logit minus the largest, and weights are added
 // in doubles. The order of each sum is part of the definition. Candidates: ascending ids, or
 // descending weights once they have been sorted. All tokens: blocks of 64 in ascending order, where
-// a block's sum has eight parts, each of every eighth weight, added pairwise (weigh_block()).
+// the sums are those of WeighBlock.
 // Blocks of adjacent tokens whose largest logit shows that none of them is a candidate are skipped,
 // and only candidates are sorted.
 class Sampler {
@@ -30,7 +31,7 @@ class Sampler {
     TokenId id;
     float weight;
   };
-  static constexpr size_t kBlock = 64;  // tokens of a block
+  static constexpr size_t kBlock = kWeighBlock;  // tokens of a block
 
  public:
   explicit Sampler(uint32_t n_vocab);
@@ -66,7 +67,6 @@ class Sampler {
   std::optional<TokenId> draw(std::span<const float> logits, const SamplingParams& params,
                               uint64_t position);
   double weigh(std::span<const float> logits, const SamplingParams& params, float peak);
-  static double weigh_block(std::span<float, kBlock> values, float least);
   float min_weight(const SamplingParams& params);
   void collect(float least, float below);
   void sort_candidates(size_t first);
@@ -79,6 +79,7 @@ class Sampler {
 
   static bool heavier(const Candidate& a, const Candidate& b);
 
+  WeighBlock weigh_block_ = weigh_blocks().back();
   // By token: the logit after bias, penalties and masks, then the weight, 0 of a token that is no
   // candidate. In a block without candidates weights are not set.
   std::vector<float> values_;
