@@ -181,12 +181,8 @@ class Backend {
   virtual void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) = 0;
   // x[r] *= factors[r]; factors: [n_rows], on the host.
   virtual void scale_rows(Rows x, std::span<const float> factors) = 0;
-  // Returns whether the device has scale_heads().
-  virtual bool has_head_scales() const { return false; }
   // x[r][h · head_dim + d] *= factors[r][h]. x: [M, heads · head_dim], factors: [M, heads]
-  virtual void scale_heads(Rows /*x*/, uint32_t /*head_dim*/, Rows /*factors*/) {
-    CHECK(false && "scale_heads() without has_head_scales()");
-  }
+  virtual void scale_heads(Rows x, uint32_t head_dim, Rows factors) = 0;
   // x[rows[i]][c] *= factors[c]; factors: [n_cols], in memory(). `rows` is ascending and has no
   // duplicates.
   virtual void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) = 0;

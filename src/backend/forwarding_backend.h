@@ -85,7 +85,6 @@ class ForwardingBackend : public Backend {
     next_.add_grouped_bias(x, biases, groups);
   }
   void scale_rows(Rows x, std::span<const float> factors) override { next_.scale_rows(x, factors); }
-  bool has_head_scales() const override { return next_.has_head_scales(); }
   void scale_heads(Rows x, uint32_t head_dim, Rows factors) override {
     next_.scale_heads(x, head_dim, factors);
   }

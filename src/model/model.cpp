@@ -87,15 +87,9 @@ class ModelLoader {
   }
 
   Result<void> check_operations() const {
-    const bool has_head_gates = std::ranges::any_of(config_.layers, [](const LayerConfig& layer) {
-      const AttentionConfig* a = layer.if_attention();
-      return a && a->output_gate == OutputGate::kPerHead;
-    });
     const char* missing = nullptr;
     if (config_.activation == Activation::kXielu && !backend_.has_xielu()) {
       missing = "xIELU activations";
-    } else if (has_head_gates && !backend_.has_head_scales()) {
-      missing = "an output gate with one value per head";
     } else if (!config_.encoder && config_.norm != NormKind::kRms && !backend_.can_encode()) {
       missing = "layer norms";
     }

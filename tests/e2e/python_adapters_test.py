@@ -130,7 +130,7 @@ class Vllm(unittest.TestCase):
             self.llm.generate("a", params)
 
     def test_log_probabilities_and_structured_outputs(self):
-        params = self.module.SamplingParams(max_tokens=2, logprobs=1, prompt_logprobs=1)
+        params = self.module.SamplingParams(max_tokens=2, logprobs=1, prompt_logprobs=1, ignore_eos=True)
         output = self.llm.generate("ROMEO:", params)[0]
         self.assertEqual(len(output.outputs[0].logprobs["token_logprobs"]), 2)
         self.assertEqual(len(output.prompt_logprobs), len(LLM.tokenize("ROMEO:")))

@@ -96,7 +96,6 @@ class CpuBackend final : public Backend {
   void scale(Rows x, float factor) override;
   void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override;
   void scale_rows(Rows x, std::span<const float> factors) override;
-  bool has_head_scales() const override { return true; }
   void scale_heads(Rows x, uint32_t head_dim, Rows factors) override;
   void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) override;
   void clear(Rows x) override;

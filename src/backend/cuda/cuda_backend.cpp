@@ -124,6 +124,9 @@ class CudaBackend final : public Backend {
     rows_.add_routed_bias(x, biases, routing_.lists());
   }
   void scale_rows(Rows x, std::span<const float> factors) override { rows_.scale_rows(x, factors); }
+  void scale_heads(Rows x, uint32_t head_dim, Rows factors) override {
+    rows_.scale_heads(x, head_dim, factors);
+  }
   void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) override {
     rows_.scale_columns(x, rows, factors);
   }

@@ -43,9 +43,9 @@ struct ModelCase {
 // that shares the beginning of the first.
 std::vector<Answer> all_answers(const ModelCase& c, std::unique_ptr<Backend> backend) {
   const auto source = open_model(c.model);
-  EXPECT_TRUE(source);
+  if (!source) throw std::runtime_error(source.error().message);
   auto loaded = load_model({.model = c.model, .kv_type = c.kv_type}, **source, std::move(backend));
-  EXPECT_TRUE(loaded) << loaded.error().message;
+  if (!loaded) throw std::runtime_error(loaded.error().message);
   SteadyClock clock;
   const EngineOptions options = {.kv_budget_bytes = loaded->kv().budget(300, 3),
                                  .kv_type = c.kv_type,
@@ -54,7 +54,7 @@ std::vector<Answer> all_answers(const ModelCase& c, std::unique_ptr<Backend> bac
                                  .max_running = 3};
   const uint32_t n_vocab = std::min(250u, loaded->model->config().n_vocab - 5);
   auto engine = Engine::create(std::move(loaded->model), *loaded->backend, options, clock);
-  EXPECT_TRUE(engine);
+  if (!engine) throw std::runtime_error(engine.error().message);
   std::vector<Answer> answer(3);
   const uint32_t n_tokens[] = {45, 3, 36};
   for (uint32_t i = 0; i < 3; ++i) {

@@ -108,7 +108,11 @@ void RowOperations::add_bias(Rows x, const float* bias) {
 
 void RowOperations::scale(Rows x, float factor) {
   launch(kernels_.scale, x.n_rows, x.n_cols,
-         {.x = on_device(x), .factors = nullptr, .factor = factor});
+         {.x = on_device(x),
+          .factors = nullptr,
+          .factors_stride = 0,
+          .n_columns = x.n_cols,
+          .factor = factor});
 }
 
 void RowOperations::add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) {
@@ -135,7 +139,21 @@ void RowOperations::add_routed_bias(Rows x, const float* biases, const RoutedLis
 void RowOperations::scale_rows(Rows x, std::span<const float> factors) {
   CHECK(factors.size() == x.n_rows);
   launch(kernels_.scale, x.n_rows, x.n_cols,
-         {.x = on_device(x), .factors = tables_.put(factors), .factor = 0});
+         {.x = on_device(x),
+          .factors = tables_.put(factors),
+          .factors_stride = 1,
+          .n_columns = x.n_cols,
+          .factor = 0});
+}
+
+void RowOperations::scale_heads(Rows x, uint32_t head_dim, Rows factors) {
+  CHECK(x.n_rows == factors.n_rows && x.n_cols == factors.n_cols * head_dim);
+  launch(kernels_.scale, x.n_rows, x.n_cols,
+         {.x = on_device(x),
+          .factors = factors.data,
+          .factors_stride = factors.stride,
+          .n_columns = head_dim,
+          .factor = 0});
 }
 
 void RowOperations::scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) {

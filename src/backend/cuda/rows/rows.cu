@@ -62,7 +62,7 @@ __global__ void scale(ScaleTask t) {
   if (i >= t.x.n_cols) return;
   for (uint32_t row = blockIdx.y; row < t.x.n_rows; row += gridDim.y) {
     float* x = row_of(t.x, row);
-    x[i] = x[i] * (t.factors ? t.factors[row] : t.factor);
+    x[i] = x[i] * (t.factors ? t.factors[row * t.factors_stride + i / t.n_columns] : t.factor);
   }
 }
 

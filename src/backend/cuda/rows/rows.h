@@ -28,6 +28,7 @@ class RowOperations {
   void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups);
   void add_routed_bias(Rows x, const float* biases, const RoutedLists& lists);
   void scale_rows(Rows x, std::span<const float> factors);
+  void scale_heads(Rows x, uint32_t head_dim, Rows factors);
   void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors);
   void soft_cap(Rows x, float cap);
   void clear(Rows x);

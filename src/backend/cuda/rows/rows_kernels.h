@@ -37,10 +37,12 @@ struct AddTask {
   const uint32_t* numbers;
 };
 
-// x[r] *= factors[r], or `factor` if `factors` is null.
+// x[r][c] *= factors[r][c / n_columns], or `factor` if `factors` is null.
 struct ScaleTask {
   DeviceRows x;
   const float* factors;
+  size_t factors_stride;  // distance to the next row
+  uint32_t n_columns;     // with the same factor
   float factor;
 };
 
