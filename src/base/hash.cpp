@@ -5,25 +5,33 @@
 #include <openssl/hmac.h>
 #include <xxhash.h>
 
+#include <new>
 #include <string>
 
-#include "base/check.h"
 #include "base/keyed_hash.h"
 
 namespace kvik {
+namespace {
+
+// OpenSSL computes these hashes unless memory is exhausted: it allocates the state of each.
+void require(bool is_done) {
+  if (!is_done) throw std::bad_alloc();
+}
+
+}  // namespace
 
 void Sha256::FreeState::operator()(void* state) const {
   EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(state));
 }
 
 Sha256::Sha256() : state_(EVP_MD_CTX_new()) {
-  CHECK(state_ != nullptr);
-  CHECK(EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_.get()), EVP_sha256(), nullptr) == 1);
+  require(state_ != nullptr);
+  require(EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_.get()), EVP_sha256(), nullptr) == 1);
 }
 
 void Sha256::add(std::span<const std::byte> bytes) {
   auto* state = static_cast<EVP_MD_CTX*>(state_.get());
-  CHECK(EVP_DigestUpdate(state, bytes.data(), bytes.size()) == 1);
+  require(EVP_DigestUpdate(state, bytes.data(), bytes.size()) == 1);
 }
 
 void Sha256::add_number(uint64_t number) {
@@ -40,7 +48,7 @@ void Sha256::add_text(std::string_view text) {
 Sha256Digest Sha256::finish() {
   Sha256Digest digest;
   auto* state = static_cast<EVP_MD_CTX*>(state_.get());
-  CHECK(EVP_DigestFinal_ex(state, reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1);
+  require(EVP_DigestFinal_ex(state, reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1);
   return digest;
 }
 
@@ -49,12 +57,12 @@ std::string git_blob_id(std::string_view content) {
   std::array<std::byte, 20> digest;
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(),
                                                                       EVP_MD_CTX_free);
-  CHECK(state != nullptr);
-  CHECK(EVP_DigestInit_ex(state.get(), EVP_sha1(), nullptr) == 1);
-  CHECK(EVP_DigestUpdate(state.get(), head.c_str(), head.size() + 1) == 1);  // with its NUL
-  CHECK(EVP_DigestUpdate(state.get(), content.data(), content.size()) == 1);
-  CHECK(EVP_DigestFinal_ex(state.get(), reinterpret_cast<unsigned char*>(digest.data()), nullptr) ==
-        1);
+  require(state != nullptr);
+  require(EVP_DigestInit_ex(state.get(), EVP_sha1(), nullptr) == 1);
+  require(EVP_DigestUpdate(state.get(), head.c_str(), head.size() + 1) == 1);  // with its NUL
+  require(EVP_DigestUpdate(state.get(), content.data(), content.size()) == 1);
+  require(EVP_DigestFinal_ex(state.get(), reinterpret_cast<unsigned char*>(digest.data()),
+                             nullptr) == 1);
   return to_hex(digest);
 }
 
@@ -86,7 +94,7 @@ Sha256Digest keyed_hash(std::string_view key, std::initializer_list<std::string_
       HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
            reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
            reinterpret_cast<unsigned char*>(digest.data()), &n_bytes);
-  CHECK(done != nullptr && n_bytes == digest.size());
+  require(done != nullptr && n_bytes == digest.size());
   return digest;
 }
 

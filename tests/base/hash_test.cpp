@@ -1,9 +1,15 @@
 #include "base/hash.h"
 
 #include <gtest/gtest.h>
+#include <openssl/crypto.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <new>
 #include <string>
 #include <vector>
+
+#include "base/keyed_hash.h"
 
 namespace kvik {
 namespace {
@@ -22,6 +28,40 @@ std::string sha256_of(const std::vector<std::string>& pieces) {
 TEST(Hash, sha256_gives_the_digests_of_the_standard) {
   EXPECT_EQ(sha256_of({"abc"}), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256_of({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+bool has_memory = true;  // of OpenSSL
+
+// Exits with 0 if each hash throws when OpenSSL gets no memory.
+[[noreturn]] void hash_without_memory() {
+  CRYPTO_set_mem_functions(
+      [](size_t n, const char*, int) { return has_memory ? std::malloc(n) : nullptr; },
+      [](void* p, size_t n, const char*, int) { return has_memory ? std::realloc(p, n) : nullptr; },
+      [](void* p, const char*, int) { std::free(p); });
+  int n_thrown = 0;
+  const auto count = [&](const auto& hash) {
+    try {
+      hash();
+    } catch (const std::bad_alloc&) {
+      ++n_thrown;
+    }
+  };
+  const auto hash_all = [&] {
+    count([] { sha256_of({"abc"}); });
+    count([] { keyed_hash("key", {"text"}); });
+    count([] { git_blob_id("content"); });
+  };
+  hash_all();  // OpenSSL's own tables
+  if (n_thrown > 0) _exit(2);
+  has_memory = false;
+  hash_all();
+  _exit(n_thrown == 3 ? 0 : 1);
+}
+
+TEST(HashDeathTest, without_memory_a_hash_throws) {
+  // In a process of its own: OpenSSL takes an allocator only before its first use.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(hash_without_memory(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(Hash, pieces_are_one_text) { EXPECT_EQ(sha256_of({"a", "", "bc"}), sha256_of({"abc"})); }
