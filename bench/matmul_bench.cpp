@@ -1,6 +1,6 @@
 // Benchmarks matrix products with TinyLlama's shapes on one thread, by weight type and number of
 // rows. Reports operations and weight bytes per second of processor time, and the share of this
-// core's limit: the time of the reads or of the arithmetic, whichever is longer. Up to M = 16, the
+// core's limit: the time of the reads or of the arithmetic, whichever is longer. Up to M = 64, the
 // benchmark cycles through so many copies of the matrix that no cache holds them.
 //
 //   bench_matmul --benchmark_filter='avx512/q4_k/2048x5632/512'
@@ -56,7 +56,7 @@ void run(benchmark::State& state, const std::string& isa, ElementType type, Shap
   const std::vector<std::byte> bytes = random_bytes(type, shape);
   const TensorView view{type, shape.n, shape.k, bytes};
   std::vector<std::unique_ptr<PackedMatrix>> weights;
-  const size_t copies = m > 16 ? 1 : kBytesInTurn / bytes.size() + 1;
+  const size_t copies = m > 64 ? 1 : kBytesInTurn / bytes.size() + 1;
   for (size_t i = 0; i < copies; ++i)
     weights.push_back(std::move(*backend->pack_views({&view, 1})));
   const Buffer x = backend->memory().allocate(size_t{m} * shape.k * sizeof(float));
@@ -83,7 +83,7 @@ void register_all() {
       const ElementType type = t.type;
       if (!can_dequantize(type)) continue;
       for (const Shape shape : kShapes) {
-        for (const uint32_t m : {1u, 4u, 16u, 512u}) {
+        for (const uint32_t m : {1u, 4u, 16u, 32u, 64u, 512u}) {
           const std::string name = fmt::format("{}/{}/{}x{}/{}", isa, t.name, shape.k, shape.n, m);
           benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& s) {
             run(s, std::string(isa), type, shape, m);

@@ -18,9 +18,10 @@ inline constexpr uint32_t kTilePairs = 16;  // of adjacent k
 inline constexpr uint32_t kRows = 2 * kTileRows;
 inline constexpr uint32_t kPairBytes = 8 * kLanes;  // of a pair of k in a panel
 
-// The weights that a thread reads for all rows stay in the second-level cache: 8 · 64 KiB.
+// The rows and the weights of a part of k stay in the first-level cache, 12 KiB each, and the
+// weights that a thread reads for all rows in the second-level cache, 8 · 12 KiB.
 inline constexpr uint32_t kPanelsAtOnce = 8;
-inline constexpr uint32_t kPartPairs = 512;
+inline constexpr uint32_t kPartPairs = 96;
 static_assert(kPartPairs % kTilePairs == 0);
 
 // The tiles of this thread: 0 to 3 have the sums of two tiles of rows times two halves of a panel,
@@ -51,10 +52,21 @@ class Tiles {
   uint32_t n_rows_ = 0, n_pairs_ = 0;
 };
 
+// A single tile of rows reads weights from memory. Several read them from the second-level cache,
+// and each prefetches a share of the next part's.
+enum class Reads { kFromMemory, kFromCache };
+
+// Weights of the next part of k that a tile of rows prefetches.
+struct NextPart {
+  const uint8_t* weights = nullptr;
+  uint32_t step_lines = 0;  // cache lines in each step
+};
+
 // Adds the products of n_steps times n_pairs to the sums. x: [n_steps][n_rows][n_pairs][2] bf16
-template <bool kTwoTiles>
+template <bool kTwoTiles, Reads kReads>
 void add_products(Tiles& tiles, const Tile& t, uint32_t n_rows, uint32_t n_steps, uint32_t n_pairs,
-                  const uint8_t* x, const uint8_t* values) {
+                  const uint8_t* x, const uint8_t* values, NextPart next) {
+  constexpr uint32_t kStepBytes = kTilePairs * kPairBytes;
   constexpr size_t kSumBytes = 8 * kLanes;  // of a row
   float* second_sums = t.sums + kTileRows * 2 * kLanes;
   const size_t row_bytes = 4 * n_pairs;
@@ -67,7 +79,14 @@ void add_products(Tiles& tiles, const Tile& t, uint32_t n_rows, uint32_t n_steps
     _tile_loadd(3, second_sums + kLanes, kSumBytes);
   }
   for (uint32_t step = 0; step < n_steps; ++step) {
-    if constexpr (!kTwoTiles) prefetch_weights<kTilePairs * kPairBytes>(t, values);
+    if constexpr (kReads == Reads::kFromMemory) {
+      prefetch_weights<kStepBytes>(t, values);
+    } else {
+      for (uint32_t line = 0; line < next.step_lines; ++line) {
+        __builtin_prefetch(next.weights, 0, 2);
+        next.weights += 64;
+      }
+    }
     _tile_loadd(4, x, row_bytes);
     _tile_loadd(6, values, kPairBytes);
     _tile_dpbf16ps(0, 4, 6);
@@ -90,18 +109,31 @@ void add_products(Tiles& tiles, const Tile& t, uint32_t n_rows, uint32_t n_steps
 }
 
 // Adds the products of a part of k of one panel and up to kRows rows.
-void add_part(Tiles& tiles, const Tile& t, uint32_t n_rows) {
+template <Reads kReads>
+void add_part(Tiles& tiles, const Tile& t, uint32_t n_rows, NextPart next) {
   if (t.is_first) {
     for (uint32_t i = 0; i < 2 * n_rows; ++i) store(t.sums + i * kLanes, zero());
   }
-  const auto add = n_rows > kTileRows ? add_products<true> : add_products<false>;
+  const auto add = n_rows > kTileRows ? add_products<true, kReads> : add_products<false, kReads>;
   const uint32_t n_steps = t.n_units / kTilePairs;
   const uint32_t rest = t.n_units % kTilePairs;
   const size_t done = size_t{n_steps} * kTilePairs;
-  if (n_steps > 0) add(tiles, t, n_rows, n_steps, kTilePairs, t.x, t.weights);
+  if (n_steps > 0) add(tiles, t, n_rows, n_steps, kTilePairs, t.x, t.weights, next);
   if (rest > 0) {
-    add(tiles, t, n_rows, 1, rest, t.x + done * 4 * n_rows, t.weights + done * kPairBytes);
+    add(tiles, t, n_rows, 1, rest, t.x + done * 4 * n_rows, t.weights + done * kPairBytes, {});
   }
+}
+
+// Returns what the tile that begins at `row` prefetches: its share of a panel's next part, which
+// begins where this one ends.
+NextPart next_part(uint32_t n_rows, uint32_t row, const uint8_t* weights) {
+  constexpr uint32_t kPartLines = kPartPairs * kPairBytes / 64;
+  constexpr uint32_t kSteps = kPartPairs / kTilePairs;
+  const uint32_t n_prefetches = (n_rows + kRows - 1) / kRows * kSteps;
+  const uint32_t step_lines = (kPartLines + n_prefetches - 1) / n_prefetches;
+  const uint32_t first_line = row / kRows * kSteps * step_lines;
+  if (first_line >= kPartLines) return {};
+  return {weights + (kPartLines + size_t{first_line}) * 64, step_lines};
 }
 
 // Multiplies all panels over one part of k. The sums of a tile of rows are together: [rows /
@@ -119,7 +151,12 @@ void multiply_part(Tiles& tiles, const MultiplyTask& t, Part part) {
     for (uint32_t p = 0; p < t.n_panels; ++p) {
       tile.weights = panels + p * t.panel_bytes;
       tile.sums = t.scratch + (row / kRows * t.n_panels + p) * kSums;
-      add_part(tiles, tile, n_rows);
+      if (t.n_rows <= kRows) {
+        add_part<Reads::kFromMemory>(tiles, tile, n_rows, {});
+      } else {
+        const NextPart next = part.is_last ? NextPart{} : next_part(t.n_rows, row, tile.weights);
+        add_part<Reads::kFromCache>(tiles, tile, n_rows, next);
+      }
       if (part.is_last) {
         tile_task.scratch = tile.sums - size_t{row} * 2 * kLanes;  // write_sums() adds the row
         write_sums<2>(tile_task, p * kPanelColumns, {row, n_rows, nullptr});
