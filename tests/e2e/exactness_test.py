@@ -2,6 +2,9 @@
 
 `kvik logits --all` prints %.9g, which distinguishes any two floats.
 """
+import concurrent.futures
+import os
+import typing
 import unittest
 
 import kvik
@@ -17,62 +20,63 @@ FEWER = TOKENS[:41]
 FEWEST = TOKENS[:33]  # scalar code is slow, and 33 tokens just exceed a page
 
 
-def whole(element_type, tokens, kv_type, isa=None):
-    return kvik.logits_text(kvik.demo_as(element_type), tokens, all=True, kv_type=kv_type, threads=2, env={"KVIK_ISA": isa})
+class Group(typing.NamedTuple):
+    """Runs of `kvik logits` that must print the same: one with these options, and one with each variant of them."""
+    model: str
+    tokens: list
+    options: dict
+    variants: list
+
+    def text(self, **variant):
+        return kvik.logits_text(self.model, self.tokens, all=True, **{"threads": 2, **self.options, **variant})
+
+    def differences(self):
+        """Returns (variant, how it differs or None) of each variant."""
+        want = self.text()
+        if want.count(b"\n") != len(self.tokens):
+            return [({}, f"{want.count(10)} rows for {len(self.tokens)} tokens")]
+        return [(variant, first_difference(self.text(**variant), want)) for variant in self.variants]
+
+
+def under(isa):
+    return {"env": {"KVIK_ISA": isa}}
 
 
 class Exactness(unittest.TestCase):
-    def assert_same(self, element_type, tokens, kv_type, isa, variants):
-        want = whole(element_type, tokens, kv_type, isa)
-        self.assertEqual(want.count(b"\n"), len(tokens))
-        for options in variants:
-            with self.subTest(isa=isa, type=element_type, kv_type=kv_type, **options):
-                got = kvik.logits_text(kvik.demo_as(element_type), tokens, all=True, kv_type=kv_type, **{"threads": 2, **options},
-                                       env={"KVIK_ISA": isa})
-                self.assertTrue(got == want, first_difference(got, want))
+    def assert_same(self, groups):
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # much of a run is its start
+            for group, differences in zip(groups, pool.map(Group.differences, groups)):
+                for variant, difference in differences:
+                    with self.subTest(model=group.model, **{**group.options, **variant}):
+                        self.assertIsNone(difference)
 
     def test_chunks_batches_threads_and_no_cache_on_the_best_instruction_set(self):
-        for element_type in TYPES:
-            for kv_type in KV_TYPES:
-                self.assert_same(element_type, TOKENS, kv_type, None, VARIANTS)
+        self.assert_same([Group(kvik.demo_as(t), TOKENS, {"kv_type": kv_type}, VARIANTS) for t in TYPES for kv_type in KV_TYPES])
 
     def test_the_same_on_every_instruction_set(self):
-        for isa in kvik.isas():
-            variants = VARIANTS if kvik.LONG else FEW
-            for i, element_type in enumerate(TYPES):
-                for kv_type in KV_TYPES if kvik.LONG else KV_TYPES[i % len(KV_TYPES):][:1]:
-                    self.assert_same(element_type, FEWEST if isa == "scalar" else FEWER, kv_type, isa, variants)
+        self.assert_same([Group(kvik.demo_as(t), FEWEST if isa == "scalar" else FEWER, {"kv_type": kv_type, **under(isa)}, VARIANTS if kvik.LONG else FEW)
+                          for isa in kvik.isas() for i, t in enumerate(TYPES)
+                          for kv_type in (KV_TYPES if kvik.LONG else KV_TYPES[i % len(KV_TYPES):][:1])])
 
     def test_instruction_sets_agree_with_each_other(self):
         """The exception is bf16 weights on a processor with bf16 multiplication, which flushes denormals."""
-        for element_type in TYPES:
-            for kv_type in KV_TYPES:
-                want = whole(element_type, FEWER, kv_type, "scalar")
-                for isa in kvik.isas()[1:]:
-                    if element_type != "bf16" or isa not in kvik.ROUND_TO_BF16:
-                        with self.subTest(isa=isa, type=element_type, kv_type=kv_type):
-                            got = whole(element_type, FEWER, kv_type, isa)
-                            self.assertTrue(got == want, first_difference(got, want))
+        self.assert_same([Group(kvik.demo_as(t), FEWER, {"kv_type": kv_type, **under("scalar")},
+                                [under(isa) for isa in kvik.isas()[1:] if t != "bf16" or isa not in kvik.ROUND_TO_BF16])
+                          for t in TYPES for kv_type in KV_TYPES])
 
     def test_small_types_on_every_instruction_set(self):
+        groups = []
         for i, element_type in enumerate(SMALL_TYPES):
-            kv_type = KV_TYPES[i % len(KV_TYPES)]
-            want = whole(element_type, FEWEST, kv_type, "scalar")
-            for isa in kvik.isas():
-                with self.subTest(isa=isa, type=element_type, kv_type=kv_type):
-                    got = whole(element_type, FEWEST, kv_type, isa)
-                    self.assertTrue(got == want, first_difference(got, want))
-                self.assert_same(element_type, FEWEST if isa == "scalar" else FEWER, kv_type, isa, VARIANTS if kvik.LONG else FEW)
+            model, kv_type = kvik.demo_as(element_type), KV_TYPES[i % len(KV_TYPES)]
+            groups.append(Group(model, FEWEST, {"kv_type": kv_type, **under("scalar")}, [under(isa) for isa in kvik.isas()]))
+            groups += [Group(model, FEWEST if isa == "scalar" else FEWER, {"kv_type": kv_type, **under(isa)}, VARIANTS if kvik.LONG else FEW)
+                       for isa in kvik.isas()]
+        self.assert_same(groups)
 
     def test_every_feature_of_the_decoder(self):
         """Windows of 32, soft caps, biases, QK norm; one KV head for all query heads."""
-        for name in ("test-mqa", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3"):
-            path, tokens = kvik.preset(name), kvik.random_tokens(101, 260, 3)
-            want = kvik.logits_text(path, tokens, all=True, threads=2)
-            for options in VARIANTS if kvik.LONG else FEW:
-                with self.subTest(preset=name, **options):
-                    got = kvik.logits_text(path, tokens, all=True, **{"threads": 2, **options})
-                    self.assertTrue(got == want, first_difference(got, want))
+        self.assert_same([Group(kvik.preset(name), kvik.random_tokens(101, 260, 3), {}, VARIANTS if kvik.LONG else FEW)
+                          for name in ("test-mqa", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3")])
 
     def test_every_family(self):
         """Experts with every KV type: chunks and batches change which tokens share an expert, but not a token's values."""
@@ -83,18 +87,14 @@ class Exactness(unittest.TestCase):
         others = ("test-phi3", "test-granite", "test-olmo2", "test-yarn", "test-ministral3", "test-gemma4", "test-gemma4-e", "test-qwen35", "test-lfm2", "test-nemotronh",
                   "test-smollm3", "test-olmo3", "test-seedoss", "test-exaone4", "test-ernie45", "test-glm4", "test-gemma", "test-arcee", "test-apertus", "test-hunyuan",
                   "test-commandr", "test-cohere2", "test-starcoder2", "test-phi2", "test-museglimmer", "test-commandrplus", "test-gptneox", "test-gpt2", "test-lfm3", "test-starcoder", "test-nemotron")
-        cases = [(name, kv_type) for i, name in enumerate(experts + others)
-                 for kv_type in (KV_TYPES if kvik.LONG or name in ("test-qwen3moe", "test-gptoss", "test-mla") else KV_TYPES[i % len(KV_TYPES):][:1])]
-        tokens = kvik.random_tokens(77, 260, 3)
-        for name, kv_type in cases:
+        groups = []
+        for i, name in enumerate(experts + others):
             types = ("f32", "q8_0", "q4_0") if kvik.LONG else ("q8_0",)
-            for element_type in types if name != "test-gptoss" else (*types, "mxfp4"):
-                path = kvik.preset(name, element_type)
-                want = kvik.logits_text(path, tokens, all=True, threads=2, kv_type=kv_type)
-                for options in VARIANTS if kvik.LONG else FEW:
-                    with self.subTest(preset=name, type=element_type, kv_type=kv_type, **options):
-                        got = kvik.logits_text(path, tokens, all=True, kv_type=kv_type, **{"threads": 2, **options})
-                        self.assertTrue(got == want, first_difference(got, want))
+            with_all = kvik.LONG or name in ("test-qwen3moe", "test-gptoss", "test-mla")
+            groups += [Group(kvik.preset(name, element_type), kvik.random_tokens(77, 260, 3), {"kv_type": kv_type}, VARIANTS if kvik.LONG else FEW)
+                       for kv_type in (KV_TYPES if with_all else KV_TYPES[i % len(KV_TYPES):][:1])
+                       for element_type in (types if name != "test-gptoss" else (*types, "mxfp4"))]
+        self.assert_same(groups)
 
     def test_what_is_decoded_is_the_same_with_the_cache_off(self):
         for kv_type in KV_TYPES:
@@ -121,6 +121,8 @@ class Exactness(unittest.TestCase):
 
 
 def first_difference(got, want):
+    if got == want:
+        return None
     rows = list(zip(got.splitlines(), want.splitlines()))
     for i, (a, b) in enumerate(rows):
         if a != b:
