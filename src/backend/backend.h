@@ -192,6 +192,10 @@ class Backend {
   // out = activation(gate) · up. An activation without a gate does not read `up`. out may be gate.
   virtual void gated_activation(Activation activation, Rows gate, Rows up, Rows out) = 0;
 
+  // out = min(silu(gate), limit) · y, where y is `up` clamped to ±limit; limit > 0. out may be
+  // gate.
+  virtual void limited_silu(Rows gate, Rows up, float limit, Rows out) = 0;
+
   // Returns whether the device has xielu().
   virtual bool has_xielu() const { return false; }
   // x = xIELU(x)

@@ -98,6 +98,9 @@ class ForwardingBackend : public Backend {
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
     next_.gated_activation(activation, gate, up, out);
   }
+  void limited_silu(Rows gate, Rows up, float limit, Rows out) override {
+    next_.limited_silu(gate, up, limit, out);
+  }
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override {
     next_.rope(x, head_dim, pairing, angles);
   }

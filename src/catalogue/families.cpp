@@ -21,20 +21,21 @@
 #include "catalogue/families/granite.h"
 #include "catalogue/families/hunyuan.h"
 #include "catalogue/families/laguna.h"
-#include "catalogue/families/lfm.h"
 #include "catalogue/families/llama.h"
 #include "catalogue/families/llama4.h"
 #include "catalogue/families/mimo.h"
 #include "catalogue/families/minimax.h"
 #include "catalogue/families/mistral.h"
 #include "catalogue/families/muse.h"
-#include "catalogue/families/nemotron.h"
 #include "catalogue/families/olmo.h"
 #include "catalogue/families/phi.h"
 #include "catalogue/families/qwen.h"
-#include "catalogue/families/qwen_delta.h"
+#include "catalogue/families/recurrent/lfm.h"
+#include "catalogue/families/recurrent/nemotron.h"
+#include "catalogue/families/recurrent/qwen_delta.h"
 #include "catalogue/families/seed_oss.h"
 #include "catalogue/families/smollm.h"
+#include "catalogue/families/step.h"
 #include "catalogue/family.h"
 
 namespace kvik {
@@ -53,13 +54,13 @@ consteval auto joined(const Family (&... lists)[n]) {
   return all;
 }
 
-constexpr auto kFamilies =
-    joined(kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
-           kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
-           kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
-           kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
-           kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
-           kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kBertFamilies);
+constexpr auto kFamilies = joined(
+    kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
+    kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
+    kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
+    kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
+    kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
+    kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>
@@ -97,6 +98,16 @@ FamilyFolder find_folder_type(std::string_view model_type) {
     }
   }
   return {};
+}
+
+const FolderType* find_text_type(std::string_view multimodal_type) {
+  if (multimodal_type.empty()) return nullptr;
+  for (const Family* family : all_families()) {
+    for (const FolderType& type : family->folders) {
+      if (type.multimodal_type == multimodal_type) return &type;
+    }
+  }
+  return nullptr;
 }
 
 namespace {

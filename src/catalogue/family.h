@@ -62,9 +62,11 @@ struct FolderType {
   std::span<const FolderName> names = {};  // names of tensors that differ from the usual ones
   // Names of the stacked experts of a layer: gate and up, and down.
   std::string_view gate_up_stack = "mlp.experts.gate_up_proj";
+  std::string_view up_stack = {};  // of up alone if gate_up_stack has only gate
   std::string_view down_stack = "mlp.experts.down_proj";
   std::string_view gate_up_bias_stack = "mlp.experts.gate_up_proj_bias";
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
+  bool has_step_keys = false;      // StepFun's keys (format/hf/keys/step_keys.h)
   bool has_fused_gate_up = false;  // gate and up are one tensor, of which GGUF files make two
   bool is_encoder = false;
   std::string_view layers = "layers.";  // prefix of the number of a layer
@@ -125,6 +127,8 @@ struct RopeTraits {
   // The scaling does not apply to layers with a window, which may have another base and another
   // number of rotated dimensions.
   bool is_window_unscaled = false;
+  // Layers without a window rotate half of the dimensions that files state.
+  bool is_global_halved = false;
 };
 
 struct NormTraits {
@@ -207,6 +211,8 @@ struct FamilyFolder {
 };
 // Returns the folder type with that "model_type".
 FamilyFolder find_folder_type(std::string_view model_type);
+// Returns the type of the text model in multimodal models of that type; null if there is none.
+const FolderType* find_text_type(std::string_view multimodal_type);
 std::string known_model_types();  // "llama, mistral, …"
 
 // Returns the name that such a folder has for the tensors of a role (tensor_roles.h).

@@ -150,6 +150,7 @@ struct MlpConfig {
   bool is_fused = false;  // one tensor in the file for gate and up
   bool has_biases = false, are_biases_optional = false;
   Xielu xielu = {};  // of Activation::kXielu
+  float limit = 0;   // both factors of a product with SiLU are limited (Step 3.5); 0: no limit
 };
 
 // Function that turns a router's scores into expert probabilities.
@@ -162,10 +163,11 @@ struct ExpertsConfig {
   uint32_t ffn_dim = 0;         // size of one expert
   uint32_t shared_ffn_dim = 0;  // size of the shared expert; 0: no shared expert
   ExpertScoring scoring = ExpertScoring::kSoftmax;
-  bool normalizes = true;        // the weights of the selected experts are normalized to a sum of 1
-  float weight_scale = 1.0f;     // factor of the weights after that
-  float shared_scale = 1.0f;     // factor of the shared expert's output
-  bool weighs_input = false;     // the weights are factors of the expert's input; n_used is 1
+  bool normalizes = true;     // the weights of the selected experts are normalized to a sum of 1
+  float weight_scale = 1.0f;  // factor of the weights after that
+  float shared_scale = 1.0f;  // factor of the shared expert's output
+  bool weighs_input = false;  // the weights are factors of the expert's input; n_used is 1
+  float limit = 0, shared_limit = 0;  // MlpConfig::limit of the experts and of the shared expert
   bool has_shared_gate = false;  // the shared expert's output is multiplied by sigmoid(gate · x)
   bool has_score_bias = false;   // a bias is added to the scores
   // A bias is added to the probabilities for the selection of experts, but not for their weights

@@ -303,6 +303,14 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
     }
     c.ropes.push_back(local);
   }
+  if (family.rope.is_global_halved) {
+    uint32_t& n_dims = c.ropes.front().n_dims;
+    if (n_dims % 4 != 0) {
+      return fail(ErrorCode::kCorrupt, fmt::format("'{}' is {}, expected a multiple of 4",
+                                                   keys.full("rope.dimension_count"), n_dims));
+    }
+    n_dims /= 2;
+  }
   const MlpConfig mlp{.ffn_dim = c.ffn_dim,
                       .is_fused = family.has_fused_mlp,
                       .has_biases = family.mlp_bias != Presence::kNone,

@@ -364,7 +364,8 @@ std::string_view usual_folder_name(TensorRole role) { return entry(role).folder_
 TensorTable::TensorTable(const ModelConfig& c)
     : n_layers_(c.n_layers), n_mtp_layers_(c.n_mtp_layers) {
   CHECK(c.layers.size() == c.n_layers + c.has_mtp_head && !c.ropes.empty());
-  const uint64_t n_pairs = c.ropes.front().n_dims / 2;
+  uint64_t n_pairs = 0;
+  for (const RopeConfig& rope : c.ropes) n_pairs = std::max<uint64_t>(n_pairs, rope.n_dims / 2);
   specs_ = {{{kEmbedding}, {c.n_vocab, c.model_dim}},
             {{kRopeDivisors}, {n_pairs}, true},
             {{kLongRopeDivisors}, {n_pairs}, true},

@@ -37,7 +37,7 @@ void ExpertsBlock::forward(const FeedForwardWeights& w, const Buffer& norm, Resi
   const uint32_t n_rows = x.n_rows();
   const Rows in = x.normed(norm);
   Rows shared;
-  if (w.gate_up) shared = shared_.product(in, *w.gate_up);
+  if (w.gate_up) shared = shared_.product(in, *w.gate_up, {.limit = w.limit});
   route(w, in);
   if (config_.weighs_input) backend_.scale_rows(in, router_.input_weights());
   const Rows out = chosen_output(w, in);
@@ -56,7 +56,7 @@ void ExpertsBlock::forward_parallel(const FeedForwardWeights& w, ResidualStream&
     backend_.rms_norm(rows, weights.floats(), model_.model_dim, model_.norm_eps, rows);
   };
   const Rows beside = buffers_.beside.slice(0, x.n_rows());
-  backend_.matmul(shared_.product(x.normed(w.norm), *w.gate_up), *w.down, beside);
+  backend_.matmul(shared_.product(x.normed(w.norm), *w.gate_up, {}), *w.down, beside);
   norm(beside, w.mlp_post_norm);
   route(w, x.normed(w.router_norm));
   const Rows out = chosen_output(w, x.normed(w.experts_norm));
@@ -116,8 +116,8 @@ WeightedRows ExpertsBlock::shared() const {
 
 Rows ExpertsBlock::chosen_output(const FeedForwardWeights& w, Rows in) {
   const Rows out = buffers_.out.slice(0, in.n_rows * config_.n_used);
-  const Rows gated =
-      chosen_.grouped_product(in, *w.expert_gate_up, w.expert_gate_up_bias, grouped());
+  const Rows gated = chosen_.grouped_product(in, *w.expert_gate_up, {.limit = w.expert_limit},
+                                             w.expert_gate_up_bias, grouped());
   backend_.grouped_matmul(gated, *w.expert_down, grouped_in_order(), out);
   if (w.expert_down_bias.size() > 0) {
     backend_.add_grouped_bias(out, w.expert_down_bias.floats(), grouped_in_order());

@@ -16,25 +16,31 @@ class GatedProduct {
   // Number of projections before the activation: gate and up, or up alone.
   static uint32_t n_parts(Activation activation) { return has_gate(activation) ? 2 : 1; }
 
+  // Parameters of the activation in a layer.
+  struct Parameters {
+    Xielu xielu = {};  // of Activation::kXielu
+    float limit = 0;   // MlpConfig::limit
+  };
+
   // gate_up is the buffer: [n_rows_max, n_parts · ffn_dim]. `backend` is borrowed.
   GatedProduct(Backend& backend, Activation activation, Rows gate_up)
       : backend_(backend), activation_(activation), gate_up_(gate_up) {}
 
   // gate_up: [n_parts · ffn_dim, model_dim]; bias: [n_parts · ffn_dim], or empty. Returns [n_rows,
   // ffn_dim], valid until the next product.
-  Rows product(Rows x, const PackedMatrix& gate_up, const Buffer& bias = {},
-               const Xielu& xielu = {}) {
-    return activated(x.n_rows, gate_up.n_rows() / n_parts(activation_), xielu, [&](Rows out) {
+  Rows product(Rows x, const PackedMatrix& gate_up, const Parameters& parameters,
+               const Buffer& bias = {}) {
+    return activated(x.n_rows, gate_up.n_rows() / n_parts(activation_), parameters, [&](Rows out) {
       backend_.matmul(x, gate_up, out);
       if (bias.size() > 0) backend_.add_bias(out, bias.floats());
     });
   }
   // Like product(), for a stack of matrices of the same size, each applied to its own rows: returns
   // [groups.n_rows(), ffn_dim]. biases: [n_matrices, n_parts · ffn_dim], or empty.
-  Rows grouped_product(Rows x, const PackedMatrix& gate_up, const Buffer& biases,
-                       const GroupedRows& groups) {
+  Rows grouped_product(Rows x, const PackedMatrix& gate_up, const Parameters& parameters,
+                       const Buffer& biases, const GroupedRows& groups) {
     const uint32_t ffn_dim = gate_up.n_rows() / groups.n_matrices / n_parts(activation_);
-    return activated(groups.n_rows(), ffn_dim, {}, [&](Rows out) {
+    return activated(groups.n_rows(), ffn_dim, parameters, [&](Rows out) {
       backend_.grouped_matmul(x, gate_up, groups, out);
       if (biases.size() > 0) {
         backend_.add_grouped_bias(out, biases.floats(), groups);
@@ -43,14 +49,17 @@ class GatedProduct {
   }
 
  private:
-  Rows activated(uint32_t n_rows, uint32_t ffn_dim, const Xielu& xielu, const auto& multiply) {
+  Rows activated(uint32_t n_rows, uint32_t ffn_dim, const Parameters& parameters,
+                 const auto& multiply) {
     const uint32_t n_cols = n_parts(activation_) * ffn_dim;
     const Rows gate_up = gate_up_.slice(0, n_rows).columns(0, n_cols);
     const Rows gate = gate_up.columns(0, ffn_dim);
     multiply(gate_up);
     const Rows up = gate_up.columns(n_cols - ffn_dim, ffn_dim);
     if (activation_ == Activation::kXielu) {
-      backend_.xielu(gate, xielu);
+      backend_.xielu(gate, parameters.xielu);
+    } else if (parameters.limit > 0) {
+      backend_.limited_silu(gate, up, parameters.limit, gate);
     } else {
       backend_.gated_activation(activation_, gate, up, gate);
     }
@@ -73,7 +82,8 @@ class MlpBlock {
       : gated_(backend, config.activation, buffer) {}
 
   void forward(const FeedForwardWeights& w, const Buffer& norm, ResidualStream& x) {
-    x.add_projection(gated_.product(x.normed(norm), *w.gate_up, w.gate_up_bias, w.xielu),
+    const GatedProduct::Parameters parameters = {w.xielu, w.limit};
+    x.add_projection(gated_.product(x.normed(norm), *w.gate_up, parameters, w.gate_up_bias),
                      {.weights = *w.down, .bias = w.down_bias, .post_norm = w.post_norm});
   }
 

@@ -153,6 +153,9 @@ class ModelLoader {
     }
     const auto* mlp = std::get_if<MlpConfig>(&config_.layers[layer].feed_forward);
     if (mlp) f.xielu = mlp->xielu;
+    const auto* experts = config_.layers[layer].experts();
+    f.limit = mlp ? mlp->limit : experts ? experts->shared_limit : 0;
+    f.expert_limit = experts ? experts->limit : 0;
     TRY_ASSIGN(f.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
     TRY_ASSIGN(f.score_bias, tensors_.vectors({kScoreBias}, layer));
     TRY_ASSIGN(f.correction_bias, tensors_.host_vectors({kCorrectionBias}, layer));

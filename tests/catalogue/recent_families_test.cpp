@@ -169,6 +169,43 @@ TEST(RecentFamilies, layers_of_laguna_may_have_different_numbers_of_heads) {
               HasSubstr("lists 4 and 8, expected one number of heads"));
 }
 
+TEST(RecentFamilies, layers_of_step_3_5_have_limits_and_rotate_all_dimensions_or_half) {
+  const auto keys = [] {
+    return Keys("step35")
+        .set("attention.sliding_window", uint64_t{64})
+        .set("rope.dimension_count", uint64_t{16})
+        .set("expert_count", uint64_t{8})
+        .set("expert_used_count", uint64_t{2})
+        .set("leading_dense_block_count", uint64_t{3});
+  };
+  std::vector<double> limits(12, 0.0);
+  limits[1] = 7;
+  limits[4] = 16;
+  const ModelConfig c = read(keys()
+                                 .set("swiglu_clamp_exp", Metadata::Value(limits))
+                                 .set("swiglu_clamp_shexp", Metadata::Value(limits)));
+  EXPECT_EQ(std::get<MlpConfig>(c.layers[1].feed_forward).limit, 7.0f);
+  EXPECT_EQ(std::get<MlpConfig>(c.layers[2].feed_forward).limit, 0.0f);
+  EXPECT_EQ(c.layers[4].experts()->limit, 16.0f);
+  EXPECT_EQ(c.layers[4].experts()->shared_limit, 16.0f);
+  EXPECT_EQ(c.layers[5].experts()->limit, 0.0f);
+  EXPECT_EQ(c.experts()->scoring, ExpertScoring::kSigmoid);
+  ASSERT_EQ(c.ropes.size(), 2u);
+  EXPECT_EQ(c.ropes[0].n_dims, 8u);
+  EXPECT_EQ(c.ropes[1].n_dims, 16u);
+  EXPECT_EQ(TensorTable(c).find({TensorRole::kRopeDivisors})->shape, std::vector<uint64_t>{8});
+  EXPECT_EQ(c.layers[0].attention().gate_dim(), 6u);
+  EXPECT_EQ(read(keys()).layers[4].experts()->limit, 0.0f);
+  limits[0] = -1;
+  EXPECT_THAT(error_of(keys().set("swiglu_clamp_exp", Metadata::Value(limits))).message,
+              HasSubstr("has -1, expected numbers ≥ 0"));
+  limits.pop_back();
+  EXPECT_EQ(error_of(keys().set("swiglu_clamp_exp", Metadata::Value(limits))).code,
+            ErrorCode::kCorrupt);
+  EXPECT_THAT(error_of(keys().set("rope.dimension_count", uint64_t{6})).message,
+              HasSubstr("is 6, expected a multiple of 4"));
+}
+
 TEST(RecentFamilies, v_of_mimo_v2_is_narrower_than_k_and_windows_have_sinks) {
   const auto keys = [] {
     return Keys("mimo2")

@@ -21,11 +21,11 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 PREFIXES = ("language_model.model.", "model.language_model.", "model.", "backbone.", "gpt_neox.", "transformer.")
 LAYER = re.compile(r"^(?:h\.|layers\.)(\d+)\.(.+)$")
 # Tensors of other modalities and of MTP layers, and buffers.
-IGNORED_TENSORS = re.compile(r"vision|visual|audio|multi_modal|inv_freq$|^mtp\.|masked_bias$")
+IGNORED_TENSORS = re.compile(r"vision|visual|audio|multi_modal|^vit_|inv_freq$|^mtp\.|masked_bias$")
 # Keys that do not change the forward pass of a text.
 IGNORED_KEYS = re.compile(r"dropout|_range$|router_aux|^output_|^use_cache$|_token_id$|^architectures$|^(torch_)?dtype$|transformers_version|^pretraining|"
                           r"^_name_or_path$|^_attn|jitter|^auto_map$|aux_loss|z_loss|^problem_type$|^is_decoder$|^cache_implementation$|^return_|"
-                          r"^(bos|eos|pad|unk|sep)_token|^id2label$|^label2id$|^initializer|^quantization_config$|^model_max_length$|pdrop$|^summary_|^chunk_size_feed|^is_encoder_dec")
+                          r"^(bos|eos|pad|unk|sep)_token|^id2label$|^label2id$|^initializer|^quantization_config$|^model_max_length$|pdrop$|^summary_|^chunk_size_feed|^is_encoder_dec|^mtp_")
 
 # Keys that other keys or the tensors imply.
 IMPLIED_KEYS = {"qk_head_dim", "qkv_bias", "attention_out_bias", "no_rope_layer_interval", "topk_method", "moe_layer_end_index", "moe_norm_min",
@@ -48,16 +48,16 @@ class Catalogue:
         for role, name in re.findall(r'\{(k\w+), k\w+, "[^"]+",\s*"([^"]+)"\}', table):
             self.usual.setdefault(name, role)
         self.others, self.keys = {}, {}  # of single families: folder name: role, and key: usual key
-        source = "".join(read(os.path.relpath(path, ROOT)) for path in sorted(glob.glob(os.path.join(ROOT, "src/catalogue/families/*.h"))))
+        source = "".join(read(os.path.relpath(path, ROOT)) for path in sorted(glob.glob(os.path.join(ROOT, "src/catalogue/families/**/*.h"), recursive=True)))
         for role, name in re.findall(r'\{(k[A-Z]\w*), "([^"]+)"\}', source):
             self.others.setdefault(name, role)
         for name in re.findall(r'"([\w.]+)"', read("src/format/hf/tensor_names.cpp").split("kHeadNames[] = {")[1].split("}")[0]):
             self.others.setdefault(name, "kHead")
         self.keys = dict(re.findall(r'\{(?:\.name = )?"(\w+)", (?:\.usual = )?"(\w+)"', source))
-        self.stacks = set(re.findall(r'(?:gate_up|down)(?:_bias)?_stack = "([^"]+)"', source + read("src/catalogue/family.h")))
+        self.stacks = set(re.findall(r'(?:gate_up|up|down)(?:_bias)?_stack = "([^"]+)"', source + read("src/catalogue/family.h")))
         state = read("src/format/hf/state_tensors.h")
         self.stacks |= set(re.findall(r'kQkvzName =\s*"([^"]+)"', state))
-        read_keys = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(os.path.join(ROOT, "src/format/hf/*.cpp")))
+        read_keys = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(os.path.join(ROOT, "src/format/hf/**/*.cpp"), recursive=True))
         self.known_keys = set(re.findall(r'"([a-z_0-9]+)"', read_keys)) | set(re.findall(r'"(\w+)":', source))
         self.known_keys |= set(re.findall(r'\{"(\w+)", "[\w.]+"\}', source)) - set(self.keys)  # FolderValue
 

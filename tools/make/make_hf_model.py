@@ -171,7 +171,7 @@ class Folder:
             elif part == "ffn_down_exps.weight":
                 self.tensors[f"{prefix}{stack}down_proj"] = (t, np.ascontiguousarray(self.pending[part]))
             return
-        if part in EXPERTS:
+        if part in EXPERTS and part not in folder_families.of(self.arch, "names"):
             for i, expert in enumerate(x):
                 self.tensors[prefix + self.expert_name(part, i)] = (t, expert)
             return
@@ -257,7 +257,7 @@ class Folder:
             return x.reshape(1, -1)
         if self.arch == "muse-glimmer" and name == "output_norm.weight":
             return x
-        if self.arch not in ("gemma", "muse-glimmer", "nemotron", *GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
+        if self.arch not in ("gemma", "muse-glimmer", "nemotron", "step35", *GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
             return x
         assert t == F32 and np.array_equal((x - np.float32(1)) + np.float32(1), x), name
         return x - np.float32(1)

@@ -24,6 +24,7 @@ A family of known parts needs a line here. Features:
   global_first: the first of global_every layers has full attention, not the last
   sandwich: recurrent layers have norms after both halves, too
   softplus: function of the output gate, not a sigmoid
+  global_halved: layers without windows rotate half of the dimensions that the file states
   rotates_dense: layers without experts have RoPE in any case
 """
 
@@ -69,6 +70,7 @@ FEATURES = {
     "laguna": {"global_every": 4, "global_first": True, "window_unscaled": True, "softplus": True},
     "lfm3": {"window_unscaled": True, "sandwich": True},
     "mimo2": {"window_unscaled": True},
+    "step35": {"global_every": 4, "global_first": True, "window_unscaled": True, "global_halved": True, "sigmoid": True},
     "gptneox": {"layer_norm": True, "parallel": True, "plain": "gelu"},
     "starcoder": {"layer_norm": True, "plain": "gelu_tanh", "unrotated_every": 1},
     "nemotron": {"layer_norm": True},

@@ -74,6 +74,10 @@ LLAMA4 = {"model_type": "llama4_text", "head_dim": 16, "num_hidden_layers": 4, "
 LAGUNA = {"num_hidden_layers": 5, "head_dim": 16, "sliding_window": 16, "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
           "shared_expert_intermediate_size": 48, "moe_routed_scaling_factor": 2.5,
           "layer_types": ["full_attention", *["sliding_attention"] * 3, "full_attention"]}
+STEP = {"num_hidden_layers": 5, "head_dim": 16, "sliding_window": 16, "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+        "share_expert_dim": 48, "moe_router_scaling_factor": 2.5, "swiglu_limits": [None, None, 0.5, 0.5, None],
+        "swiglu_limits_shared": [0.25, None, 0.25, None, None], "mlp_layer_types": ["dense"] * 2 + ["sparse"] * 3,
+        "layer_types": ["full_attention", *["sliding_attention"] * 3, "full_attention"]}
 GPT2 = {"intermediate_size": None, "num_key_value_heads": None}
 GEMMA = {"head_dim": 16, "num_hidden_layers": 6, "sliding_window": 16}
 GEMMA4 = {**GEMMA, "global_head_dim": 32, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96}
@@ -240,6 +244,11 @@ VARIANTS = {
         "num_experts_per_tok": 3, "rope_parameters": {
             kind: {"rope_type": "default", "rope_theta": base, "partial_rotary_factor": 0.334}
             for kind, base in (("full_attention", 5e6), ("sliding_attention", 1e4))}}, None),
+    "step3.7": ("step3p7", {
+        "text_config": {**SMALL, **STEP, "num_sliding_attention_heads": 6, "rope_parameters": {
+            "full_attention": {**LLAMA3["rope_parameters"], "rope_theta": 5e6, "partial_rotary_factor": 0.5},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}}},
+        "vision_config": {"width": 32, "layers": 1, "heads": 2, "image_size": 28, "patch_size": 14}}, None),
     "gpt-neox": ("gpt_neox", {"num_key_value_heads": 4}, None),
     "gpt-neox-old-keys": ("gpt_neox", {"num_key_value_heads": 4, "use_parallel_residual": False}, old_neox),
     "gpt-bigcode": ("gpt_bigcode", {**GPT2, "tie_word_embeddings": True}, None),

@@ -101,6 +101,7 @@ class CpuBackend final : public Backend {
   void clear(Rows x) override;
   void soft_cap(Rows x, float cap) override;
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override;
+  void limited_silu(Rows gate, Rows up, float limit, Rows out) override;
   bool has_xielu() const override { return true; }
   void xielu(Rows x, const Xielu& parameters) override;
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override;
@@ -350,6 +351,14 @@ void CpuBackend::gated_activation(Activation activation, Rows gate, Rows up, Row
   for_pieces(gate, [&](size_t row, uint32_t first, uint32_t n) {
     isa_.rows.gated_activation(activation, row_of(gate, row) + first, row_of(up, row) + first, n,
                                row_of(out, row) + first);
+  });
+}
+
+void CpuBackend::limited_silu(Rows gate, Rows up, float limit, Rows out) {
+  CHECK(same_shape(gate, up) && same_shape(gate, out));
+  for_pieces(gate, [&](size_t row, uint32_t first, uint32_t n) {
+    isa_.rows.limited_silu(row_of(gate, row) + first, row_of(up, row) + first, limit, n,
+                           row_of(out, row) + first);
   });
 }
 

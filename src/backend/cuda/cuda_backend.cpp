@@ -135,6 +135,9 @@ class CudaBackend final : public Backend {
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
     rows_.gated_activation(activation, gate, up, out);
   }
+  void limited_silu(Rows gate, Rows up, float limit, Rows out) override {
+    rows_.limited_silu(gate, up, limit, out);
+  }
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override {
     rows_.rope(x, head_dim, pairing, angles);
   }

@@ -12,7 +12,8 @@
 #include "catalogue/limits.h"
 #include "format/hf/encoder.h"
 #include "format/hf/gguf_keys.h"
-#include "format/hf/layer_kinds.h"
+#include "format/hf/keys/layer_kinds.h"
+#include "format/hf/keys/step_keys.h"
 #include "format/hf/recurrence.h"
 #include "format/hf/rope.h"
 #include "format/hf/windows.h"
@@ -128,6 +129,10 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
   TRY_ASSIGN(auto n_mtp_layers, config.number("num_nextn_predict_layers"));
+  if (out.type->has_step_keys) {
+    out.n_left_out_layers = n_mtp_layers.value_or(0);
+    n_mtp_layers.reset();
+  }
   if (family.has_single_block_layers) n_mtp_layers.reset();  // they are separate tensors, "mtp."
   if (n_mtp_layers.value_or(0) > kMaxLayers) {
     return config.unexpected_value("num_nextn_predict_layers",
@@ -293,14 +298,19 @@ Result<json::value> text_config(json::value parsed) {
   TRY_ASSIGN(const auto type, whole.text("model_type"));
   TRY_ASSIGN(const auto part, whole.object("text_config"));
   if (!part || (type && find_folder_type(*type).type)) return parsed;
-  TRY_ASSIGN(const FamilyFolder of, type_of(*part));
-  if (type != of.type->multimodal_type) {
-    return fail(
-        ErrorCode::kUnsupported,
-        fmt::format("{}: model type {} with a part of type {} is not supported; known: {}", kFile,
-                    quoted(type.value_or("")), of.type->model_type, known_model_types()));
-  }
   json::object merged = part->all();
+  // The first folders of Step 3.7 have another type of the part, or none.
+  if (const FolderType* usual = find_text_type(type.value_or("")); usual && usual->has_step_keys) {
+    merged["model_type"] = usual->model_type;
+  } else {
+    TRY_ASSIGN(const FamilyFolder of, type_of(*part));
+    if (type != of.type->multimodal_type) {
+      return fail(
+          ErrorCode::kUnsupported,
+          fmt::format("{}: model type {} with a part of type {} is not supported; known: {}", kFile,
+                      quoted(type.value_or("")), of.type->model_type, known_model_types()));
+    }
+  }
   for (const char* key :
        {"eos_token_id", "bos_token_id", "quantization_config", "tie_word_embeddings"}) {
     if (const json::value* value = whole.find(key); value && !part->find(key)) merged[key] = *value;
@@ -363,6 +373,9 @@ Result<void> copy_value(const JsonObject& config, const FolderValue& of, GgufKey
   } else if (value->is_string()) {
     TRY_ASSIGN(const auto text, config.text(of.name));
     keys.text(of.gguf, *text);
+  } else if (value->is_array()) {
+    TRY_ASSIGN(auto numbers, config.reals(of.name));
+    if (!numbers.empty()) keys.reals(of.gguf, std::move(numbers));
   } else if (value->is_double()) {
     TRY(add_real(config, of.name, of.gguf, keys));
   } else {
@@ -402,6 +415,9 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   {
     TRY_ASSIGN(const JsonObject fields, JsonObject::of(stated, kFile));
     TRY_ASSIGN(of, type_of(fields));
+  }
+  if (of.type->has_step_keys) {
+    TRY_ASSIGN(stated, with_step_keys(std::move(stated)));
   }
   const json::value whole = with_defaults(std::move(stated), *of.type);
   TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));

@@ -31,7 +31,8 @@ struct FolderConfig {
   std::optional<BlockFloats> block_floats;
   std::optional<bool> ties_embedding;  // the head is tied to the embedding
   std::vector<ConfigVector> vectors;
-  std::vector<uint64_t> end_ids;  // "eos_token_id"
+  uint64_t n_left_out_layers = 0;  // MTP layers that the GGUF keys do not state
+  std::vector<uint64_t> end_ids;   // "eos_token_id"
   // rows at the beginning of an encoder's table of positions that no token has
   uint32_t n_unused_positions = 0;
 };

@@ -23,6 +23,10 @@ class GgufKeys {
   void flag(std::string_view key, bool value) { add(key, value); }
   // Lists with an entry per layer.
   void numbers(std::string_view key, std::vector<uint64_t> values) { add(key, std::move(values)); }
+  void reals(std::string_view key, std::vector<double> values) {
+    for (double& value : values) value = static_cast<double>(static_cast<float>(value));
+    add(key, std::move(values));
+  }
   void flags(std::string_view key, std::vector<bool> values) { add(key, std::move(values)); }
   // Rounds to 32 bits as in a GGUF file.
   void real(std::string_view key, double value) {

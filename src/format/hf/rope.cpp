@@ -60,6 +60,7 @@ Result<void> read_llama3(const JsonObject& scaling, const Rope& rope) {
                                      : std::clamp((turns - low) / (high - low), 0.0, 1.0);
     divisors.values.push_back(static_cast<float>(1 / ((1 - stays) / factor + stays)));
   }
+  if (rope.family.rope.is_global_halved) divisors.values.resize(rope.n_dims, 1.0f);
   rope.vectors.push_back(std::move(divisors));
   return {};
 }
@@ -240,7 +241,11 @@ Result<void> read_rope(const JsonObject& config, const Family& family, RopeHead 
   if (type == "proportional") {
     return read_proportional(part_with("rope_type"), head.n_dims, share, vectors, keys);
   }
-  keys.number("rope.dimension_count", n_dims);
+  // GGUF files have the number of layers with a window, and divisors for as many dimensions.
+  if (family.rope.is_global_halved && 2 * n_dims != head.n_dims) {
+    return partial.unexpected_value("partial_rotary_factor", "0.5", ErrorCode::kUnsupported);
+  }
+  keys.number("rope.dimension_count", family.rope.is_global_halved ? head.n_dims : n_dims);
   if (!scaling) return {};
   return read_scaling(config, *scaling, {family, keys, vectors, base, n_dims, head.n_ctx});
 }

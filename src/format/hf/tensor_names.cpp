@@ -43,6 +43,8 @@ constexpr std::string_view kMultimodalPrefixes[] = {
     "model.vision_tower.",   "model.multi_modal_projector.", "model.audio_tower.",
     "model.embed_vision.",   "model.embed_audio.",           "model.visual.",
     "model.vision_adapter.", "model.vision_projection."};
+// Prefixes of these tensors in Step 3.7.
+constexpr std::string_view kStepMultimodalPrefixes[] = {"vision_model.", "vit_large_projector."};
 constexpr std::string_view kMtpPrefix = "mtp.";
 constexpr std::string_view kErnieMtpPrefix = "model.mtp_";  // such a head is ignored
 constexpr std::string_view kMtpInput = "mtp.fc.weight";
@@ -51,6 +53,11 @@ constexpr std::string_view kMtpOwnTensors[] = {"mtp.embed_tokens.weight", "mtp.l
 constexpr uint64_t kComparedBytes = uint64_t{1} << 20;
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight",
                                            "embed_out.weight"};
+
+bool starts_with_any(std::string_view name, std::span<const std::string_view> prefixes) {
+  return std::ranges::any_of(prefixes,
+                             [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
 
 // Maps the tensors of a folder to the names of a GGUF file. Used while a folder is opened.
 class FolderTensors {
@@ -262,6 +269,10 @@ class FolderTensors {
       return take_whole(spec, layer + std::string(config_.type->down_stack));
     }
     if (!has_gate(model_.activation)) return take_whole(spec, gates_and_ups);
+    if (const std::string_view up = config_.type->up_stack; !up.empty()) {
+      return take_whole(
+          spec, spec.id.role == TensorRole::kExpertUp ? layer + std::string(up) : gates_and_ups);
+    }
     return take_half(spec, gates_and_ups);
   }
 
@@ -359,7 +370,7 @@ class FolderTensors {
     uint32_t layer = 0;
     const auto [end, error] = std::from_chars(name.begin(), name.end(), layer);
     return error == std::errc() && end != name.end() && *end == '.' && layer >= model_.n_layers &&
-           layer - model_.n_layers < model_.n_mtp_layers;
+           layer - model_.n_layers < model_.n_mtp_layers + config_.n_left_out_layers;
   }
 
   // Returns whether a tensor is K or V of a layer that shares another layer's.
@@ -382,13 +393,12 @@ class FolderTensors {
            name.starts_with(kErnieMtpPrefix) || is_of_mtp_layer(name) || is_unused(name) ||
            (model_.activation == Activation::kXielu && is_of_xielu(name)) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
-           (prefix_ != "model." && is_multimodal_tensor(name));
+           (prefix_ != "model." && is_multimodal_tensor(name)) ||
+           (config_.type->has_step_keys && starts_with_any(name, kStepMultimodalPrefixes));
   }
 
   static bool is_of_other_task(std::string_view name) {
-    return name.ends_with("embeddings.position_ids") ||
-           std::ranges::any_of(kTaskPrefixes,
-                               [&](std::string_view task) { return name.starts_with(task); });
+    return name.ends_with("embeddings.position_ids") || starts_with_any(name, kTaskPrefixes);
   }
 
   // Returns whether a tensor is a causal mask or its number, which old versions of Transformers
@@ -459,8 +469,7 @@ BiasNames bias_names(const FolderType& type, const ModelConfig& model) {
 }  // namespace
 
 bool is_multimodal_tensor(std::string_view name) {
-  return std::ranges::any_of(kMultimodalPrefixes,
-                             [&](std::string_view sense) { return name.starts_with(sense); });
+  return starts_with_any(name, kMultimodalPrefixes);
 }
 
 Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig config) {

@@ -86,6 +86,9 @@ struct ModelPreset : Geometry {
   uint64_t windowed_layers = 0;    // a bit per layer; 0: as usual in the family
   uint32_t n_window_kv_heads = 0;  // KV heads of layers with a window; 0: as in the geometry
   uint32_t value_dim = 0;          // of heads of V; 0: as in the geometry
+  // MlpConfig::limit of experts in odd layers; that of MLPs and shared experts is half of it, in
+  // all layers but the first
+  float limit = 0;
 };
 
 std::span<const ModelPreset> model_presets();

@@ -265,6 +265,15 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
     add("attention.scale", double{p.scales.attention});
     add("logit_scale", double{p.scales.logit});
   }
+  if (p.limit != 0) {
+    std::vector<double> of_experts, of_mlps;
+    for (uint32_t i = 0; i < p.n_layers; ++i) {
+      of_experts.push_back(i % 2 != 0 ? double{p.limit} : 0.0);
+      of_mlps.push_back(i > 0 ? double{p.limit} / 2 : 0.0);
+    }
+    add("swiglu_clamp_exp", std::move(of_experts));
+    add("swiglu_clamp_shexp", std::move(of_mlps));
+  }
   if (p.experts.n > 0) add_expert_keys(p, add);
   if (p.delta.kernel_size > 0) add_delta_keys(p, add);
 }

@@ -211,7 +211,8 @@ void Encoder::attend(uint32_t layer) {
 void Encoder::feed_forward(uint32_t layer) {
   const FeedForwardWeights& w = model_.layers()[layer].feed_forward;
   const Rows in = normed(x(), w.norm, spare());
-  add_projection(gated_.product(in, *w.gate_up, w.gate_up_bias), *w.down, w.down_bias, w.post_norm);
+  add_projection(gated_.product(in, *w.gate_up, {}, w.gate_up_bias), *w.down, w.down_bias,
+                 w.post_norm);
 }
 
 // scores = classifier · tanh(pooler · state of the first token)

@@ -105,6 +105,12 @@ TEST(CudaRows, soft_caps_and_activations_have_the_cpus_bits_also_where_they_satu
       return out.values();
     })) << static_cast<int>(activation);
   }
+  EXPECT_TRUE(both.agree([&](Backend& backend) {
+    PlacedRows gate(backend, 3, 400, extreme_rows(3, 400));
+    PlacedRows up(backend, 3, 400, random_rows(3, 400, 3));
+    backend.limited_silu(gate.rows, up.rows, 0.5f, gate.rows);
+    return gate.values();
+  }));
 }
 
 // Ties go to the first; infinities and NaN are ignored.

@@ -339,6 +339,49 @@ TEST(HfConfig, values_of_other_families_have_keys_of_gguf_files) {
   EXPECT_TRUE(has(config("laguna", R"("gating":"per-element")"), "laguna.attention.gating"));
 }
 
+TEST(HfConfig, step_3_5_lists_values_of_layers_also_for_its_mtp_layers) {
+  const auto step = [](std::string_view more) {
+    std::string text =
+        config("step3p5", fmt::format(R"("head_dim":16,"num_attention_groups":2,"sliding_window":8,
+                   "moe_num_experts":8,"moe_top_k":2,"moe_intermediate_size":32,
+                   "num_nextn_predict_layers":1,"rope_theta":[5e6,1e4,5e6],
+                   "layer_types":["full_attention","sliding_attention","full_attention"]{}{})",
+                                      more.empty() ? "" : ",", more));
+    return text.replace(text.find("layers\":6"), 9, "layers\":2");
+  };
+  constexpr const char* kShares = R"("partial_rotary_factors":[0.5,1.0,0.5])";
+  const FolderConfig c =
+      read(step(fmt::format(R"({},"swiglu_limits":[null,7,null],"moe_layers_enum":"1,2",
+          "attention_other_setting":{{"num_attention_heads":6,"num_attention_groups":2,"head_dim":16}})",
+                            kShares)));
+  EXPECT_EQ(c.n_left_out_layers, 1u);
+  EXPECT_EQ(c.metadata.find("step35.nextn_predict_layers"), nullptr);
+  EXPECT_EQ(real_of(c, "step35.rope.freq_base_swa"), 1e4);
+  EXPECT_EQ(real_of(c, "step35.rope.dimension_count"), 16);
+  EXPECT_EQ(real_of(c, "step35.leading_dense_block_count"), 1);
+  const auto model = read_config(c.metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->layers[1].attention().n_heads, 6u);
+  EXPECT_EQ(model->layers[1].experts()->limit, 7.0f);
+  EXPECT_EQ(model->layers[0].attention().window, 0u);
+  EXPECT_EQ(model->layers[1].attention().window, 8u);
+  for (const auto& [more, message] : {
+           std::pair(R"("swiglu_limits":[0,0,0,0])", "expected one for each of 2 layers"),
+           std::pair(R"("swiglu_limits":[7])", "expected one for each of 2 layers"),
+           std::pair(R"("moe_layers_enum":"1;2")", "numbers of layers, separated by commas"),
+           std::pair(R"("partial_rotary_factors":[0.5,1.0],"moe_layers_enum":"0")",
+                     "dense for the first layers"),
+           std::pair(R"("use_rope_layers":[true,false])", "expected all layers"),
+           std::pair(R"("query_pre_attn_scalar":64)", "expected the 16 of head_dim"),
+           std::pair(R"("attention_other_setting":{"num_attention_heads":6,"head_dim":32})",
+                     "expected the 16 of all layers"),
+           std::pair(R"("partial_rotary_factors":[1.0,1.0,1.0])", "expected 0.5"),
+
+       }) {
+    EXPECT_THAT(error_of(step(more)).message, HasSubstr(message)) << more;
+  }
+}
+
 TEST(HfConfig, unknown_values_are_rejected_with_the_known_ones) {
   const Error type = error_of(config("rwkv"));
   EXPECT_EQ(type.code, ErrorCode::kUnsupported);

@@ -30,6 +30,8 @@ struct RowKernels {
   void (*soft_cap)(float* x, float cap, uint32_t n);
   void (*gated_activation)(Activation activation, const float* gate, const float* up, uint32_t n,
                            float* out);
+  // out = min(silu(gate), limit) · (up clamped to ±limit)
+  void (*limited_silu)(const float* gate, const float* up, float limit, uint32_t n, float* out);
   // x = xIELU(x)
   void (*xielu)(float* x, const Xielu& parameters, uint32_t n);
   // Applies RoPE to one head in place. cos, sin: [n_pairs]

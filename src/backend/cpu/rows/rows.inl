@@ -166,6 +166,16 @@ inline void gated_activation_row(Activation activation, const float* gate, const
   }
 }
 
+inline void limited_silu_row(const float* gate, const float* up, float limit, uint32_t n,
+                             float* out) {
+  const F32x16 most = set1(limit);
+  const F32x16 least = sub(zero(), most);
+  each_16(n, [&](uint32_t i, auto lanes) {
+    const F32x16 x = min(silu(lanes.read(gate + i)), most);
+    lanes.write(out + i, mul(x, min(max(lanes.read(up + i), least), most)));
+  });
+}
+
 inline void xielu_row(float* x, const Xielu& p, uint32_t n) {
   each_16(n, [&](uint32_t i, auto lanes) {
     const F32x16 v = lanes.read(x + i);
@@ -230,6 +240,7 @@ const RowKernels kRowKernels = {
     .scale = scale_row,
     .soft_cap = soft_cap_row,
     .gated_activation = gated_activation_row,
+    .limited_silu = limited_silu_row,
     .xielu = xielu_row,
     .rope = rope_head,
 };

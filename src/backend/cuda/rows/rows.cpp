@@ -182,6 +182,12 @@ void RowOperations::gated_activation(Activation activation, Rows gate, Rows up, 
           .activation = activation});
 }
 
+void RowOperations::limited_silu(Rows gate, Rows up, float limit, Rows out) {
+  CHECK(same_shape(gate, up) && same_shape(gate, out));
+  launch(kernels_.limited_silu, gate.n_rows, gate.n_cols,
+         {.gate = on_device(gate), .up = on_device(up), .out = on_device(out), .limit = limit});
+}
+
 void RowOperations::largest(Rows x, std::span<std::optional<uint32_t>> out) {
   CHECK(out.size() == x.n_rows);
   if (x.n_rows == 0) return;

@@ -153,6 +153,15 @@ __global__ void gated_activation(ActivationTask t) {
   }
 }
 
+__global__ void limited_silu(LimitedSiluTask t) {
+  const uint32_t i = column();
+  if (i >= t.gate.n_cols) return;
+  for (uint32_t row = blockIdx.y; row < t.gate.n_rows; row += gridDim.y) {
+    const float x = min_of(silu(row_of(t.gate, row)[i]), t.limit);
+    row_of(t.out, row)[i] = x * min_of(max_of(row_of(t.up, row)[i], -t.limit), t.limit);
+  }
+}
+
 // A number and its column. take() keeps the larger of two numbers, and the first of equal ones.
 struct Largest {
   float value;
@@ -249,6 +258,7 @@ const RowKernels kRowKernels = {
     .soft_cap = kernel_of<SoftCapTask, soft_cap>("soft_cap"),
     .clear = kernel_of<ClearTask, clear>("clear"),
     .gated_activation = kernel_of<ActivationTask, gated_activation>("gated_activation"),
+    .limited_silu = kernel_of<LimitedSiluTask, limited_silu>("limited_silu"),
     .largest = kernel_of<LargestTask, largest>("largest"),
     .rope = kernel_of<RopeTask, rope>("rope"),
     .copy = kernel_of<CopyTask, copy>("copy"),

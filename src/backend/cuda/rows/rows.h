@@ -33,6 +33,7 @@ class RowOperations {
   void soft_cap(Rows x, float cap);
   void clear(Rows x);
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out);
+  void limited_silu(Rows gate, Rows up, float limit, Rows out);
   void largest(Rows x, std::span<std::optional<uint32_t>> out);
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles);
 

@@ -65,6 +65,12 @@ struct ActivationTask {
   Activation activation;
 };
 
+// out may be gate: out = min(silu(gate), limit) · (up clamped to ±limit).
+struct LimitedSiluTask {
+  DeviceRows gate, up, out;
+  float limit;
+};
+
 // Finds the first column of each row's largest finite number; kNoColumn if there is none. Grid: [1,
 // rows], kRowThreads.
 inline constexpr uint32_t kNoColumn = UINT32_MAX;
@@ -115,6 +121,7 @@ struct RowKernels {
   Kernel<SoftCapTask> soft_cap;
   Kernel<ClearTask> clear;
   Kernel<ActivationTask> gated_activation;
+  Kernel<LimitedSiluTask> limited_silu;
   Kernel<LargestTask> largest;
   Kernel<RopeTask> rope;
   Kernel<CopyTask> copy;

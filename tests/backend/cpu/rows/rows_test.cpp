@@ -112,6 +112,27 @@ TEST(Rows, layer_norm_centers_and_divides_by_the_standard_deviation) {
   }
 }
 
+TEST(Rows, a_limited_silu_bounds_both_factors) {
+  for (const uint32_t n : kSizes) {
+    const auto gate = random_floats(n, 14);
+    auto up = random_floats(n, 15);
+    for (uint32_t i = 0; i < n; i += 3) up[i] *= 20;
+    const auto out = on_all([&](const RowKernels& rows) {
+      std::vector<float> result(n);
+      rows.limited_silu(gate.data(), up.data(), 0.25f, n, result.data());
+      std::vector<float> in_place = gate;
+      rows.limited_silu(in_place.data(), up.data(), 0.25f, n, in_place.data());
+      EXPECT_TRUE(same_bytes(result, in_place));
+      return result;
+    });
+    for (uint32_t i = 0; i < n; ++i) {
+      const double silu = gate[i] / (1 + std::exp(-double{gate[i]}));
+      const double expected = std::min(silu, 0.25) * std::clamp(double{up[i]}, -0.25, 0.25);
+      EXPECT_NEAR(out[i], expected, 1e-7) << "at " << i;
+    }
+  }
+}
+
 TEST(Rows, gelu_is_x_times_the_normal_distribution) {
   std::vector<float> x;
   for (float v = -14; v <= 14; v += 1.0f / 512) x.push_back(v);

@@ -1,4 +1,4 @@
-#include "catalogue/families/nemotron.h"
+#include "catalogue/families/recurrent/nemotron.h"
 
 #include <fmt/format.h>
 

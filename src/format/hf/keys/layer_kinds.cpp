@@ -1,4 +1,4 @@
-#include "format/hf/layer_kinds.h"
+#include "format/hf/keys/layer_kinds.h"
 
 #include <fmt/format.h>
 

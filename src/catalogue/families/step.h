@@ -1,0 +1,66 @@
+#pragma once
+
+#include "catalogue/family.h"
+
+namespace kvik::families {
+
+using enum TensorRole;
+
+// Step 3.5 and 3.7 (text): layers with a window have more heads and rotate all dimensions, the
+// others half of them; both factors of the MLPs' product are limited in some layers.
+Result<void> finish_step35(const KeyReader& keys, ModelConfig& config);
+
+inline constexpr FolderName kStepNames[] = {
+    {kOutputGate, "self_attn.g_proj.weight"},   {kRouter, "moe.gate.weight"},
+    {kCorrectionBias, "moe.router_bias"},       {kSharedGate, "share_expert.gate_proj.weight"},
+    {kSharedUp, "share_expert.up_proj.weight"}, {kSharedDown, "share_expert.down_proj.weight"},
+};
+inline constexpr FolderKey kStepKeys[] = {
+    {"num_attention_groups", "num_key_value_heads"},
+    {"moe_num_experts", "n_routed_experts"},
+    {"moe_top_k", "num_experts_per_tok"},
+    {"share_expert_dim", "shared_expert_intermediate_size"},
+    {"moe_router_scaling_factor", "routed_scaling_factor"},
+    {"norm_expert_weight", "norm_topk_prob"},
+};
+inline constexpr FolderValue kStepValues[] = {
+    {"swiglu_limits", "swiglu_clamp_exp"},
+    {"swiglu_limits_shared", "swiglu_clamp_shexp"},
+};
+inline constexpr FolderType kStepFolders[] = {
+    {.model_type = "step3p5",
+     .multimodal_type = "step3p7",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "head_dim": 128,
+                     "norm_topk_prob": true})",
+     .keys = kStepKeys,
+     .values = kStepValues,
+     .fixed = R"({"attention_bias": false, "mlp_bias": false, "use_head_wise_attn_gate": true,
+                  "moe_router_activation": "sigmoid", "use_moe_router_bias": true,
+                  "zero_centered": true, "yarn_only_types": ["full_attention"]})",
+     .window = FolderWindow::kListed,
+     .has_experts = true,
+     .has_zero_centered_norms = true,
+     .names = kStepNames,
+     .gate_up_stack = "moe.gate_proj.weight",
+     .up_stack = "moe.up_proj.weight",
+     .down_stack = "moe.down_proj.weight",
+     .has_step_keys = true},
+};
+
+inline constexpr Family kStepFamilies[] = {
+    {.name = "step35",
+     .attention = {.qk_norm = QkNorm::kHead,
+                   .output_gate = OutputGate::kPerHead,
+                   .lists_heads = true,
+                   .global_every = 4,
+                   .lists_windows = true},
+     .rope = {.pairing = RopePairing::kHalves,
+              .is_window_unscaled = true,
+              .is_global_halved = true},
+     .experts =
+         ExpertTraits{.scoring = ExpertScoring::kSigmoid, .correction_bias = Presence::kAlways},
+     .finish = finish_step35,
+     .folders = kStepFolders},
+};
+
+}  // namespace kvik::families
