@@ -30,6 +30,7 @@
 #include "catalogue/families/olmo.h"
 #include "catalogue/families/phi.h"
 #include "catalogue/families/qwen.h"
+#include "catalogue/families/recurrent/falcon_h1.h"
 #include "catalogue/families/recurrent/lfm.h"
 #include "catalogue/families/recurrent/nemotron.h"
 #include "catalogue/families/recurrent/qwen_delta.h"
@@ -54,13 +55,14 @@ consteval auto joined(const Family (&... lists)[n]) {
   return all;
 }
 
-constexpr auto kFamilies = joined(
-    kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
-    kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
-    kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
-    kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
-    kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
-    kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kBertFamilies);
+constexpr auto kFamilies =
+    joined(kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
+           kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
+           kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
+           kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
+           kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
+           kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies,
+           kFalconH1Families, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

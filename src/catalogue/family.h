@@ -139,6 +139,7 @@ struct NormTraits {
   bool has_pre_norms = true;
   bool has_post_norms = false;
   bool is_ffn_norm_post_attention = false;  // the tensor of the FFN norm is "post_attention_norm"
+  bool is_ffn_norm_bare = false;            // ModelConfig::is_ffn_norm_bare
   bool is_last_norm_embeddings = false;     // the tensor of the last norm is "token_embd_norm"
   bool is_shared = false;                   // by both halves of a layer
 };
@@ -159,6 +160,7 @@ struct RecurrenceTraits {
   Recurrence kind = Recurrence::kNone;
   ValueHeadOrder value_heads = ValueHeadOrder::kTiled;
   bool is_delta_gate_fused = false;
+  bool is_beside_attention = false;  // LayerConfig::beside, in all layers
 };
 
 class KeyReader;

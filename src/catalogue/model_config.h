@@ -143,14 +143,21 @@ struct AttentionConfig {
   uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
 };
 
+// Parameters of an activation in a layer.
+struct ActivationParameters {
+  Xielu xielu = {};  // of Activation::kXielu
+  float limit = 0;   // both factors of a product with SiLU are limited (Step 3.5); 0: no limit
+  // Factors of the gate before the activation and of the product after it (Falcon-H1).
+  float gate_scale = 1.0f, scale = 1.0f;
+};
+
 // down(activation(gate(x)) · up(x)) (Shazeer 2020), or down(activation(up(x))) if the activation
 // has no gate.
 struct MlpConfig {
   uint32_t ffn_dim = 0;
   bool is_fused = false;  // one tensor in the file for gate and up
   bool has_biases = false, are_biases_optional = false;
-  Xielu xielu = {};  // of Activation::kXielu
-  float limit = 0;   // both factors of a product with SiLU are limited (Step 3.5); 0: no limit
+  ActivationParameters activation = {};
 };
 
 // Function that turns a router's scores into expert probabilities.
@@ -167,7 +174,8 @@ struct ExpertsConfig {
   float weight_scale = 1.0f;  // factor of the weights after that
   float shared_scale = 1.0f;  // factor of the shared expert's output
   bool weighs_input = false;  // the weights are factors of the expert's input; n_used is 1
-  float limit = 0, shared_limit = 0;  // MlpConfig::limit of the experts and of the shared expert
+  // ActivationParameters::limit of the experts and of the shared expert
+  float limit = 0, shared_limit = 0;
   bool has_shared_gate = false;  // the shared expert's output is multiplied by sigmoid(gate · x)
   bool has_score_bias = false;   // a bias is added to the scores
   // A bias is added to the probabilities for the selection of experts, but not for their weights
@@ -192,12 +200,24 @@ struct NoFeedForward {};
 struct LayerConfig {
   std::variant<AttentionConfig, DeltaConfig, ShortConvConfig, StateSpaceConfig, NoMixer> mixer;
   std::variant<MlpConfig, ExpertsConfig, NoFeedForward> feed_forward;
+  // Runs in parallel with attention, on the same norm (Falcon-H1).
+  std::optional<StateSpaceConfig> beside = {};
 
   const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
   // Returns null if the layer is recurrent or has no mixer.
   const AttentionConfig* if_attention() const { return std::get_if<AttentionConfig>(&mixer); }
   bool mixes() const { return !std::holds_alternative<NoMixer>(mixer); }
-  bool has_state() const { return mixes() && !if_attention(); }
+  bool has_state() const { return beside || (mixes() && !if_attention()); }
+  // Calls use(config) with the config of the layer's recurrence, if it has one.
+  template <class Use>
+  void visit_state(Use&& use) const {
+    if (beside) return use(*beside);
+    std::visit(
+        [&](const auto& own) {
+          if constexpr (requires { own.state_floats(); }) use(own);
+        },
+        mixer);
+  }
   bool has_feed_forward() const { return !std::holds_alternative<NoFeedForward>(feed_forward); }
   // Returns null if the layer has no experts.
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&feed_forward); }
@@ -248,6 +268,7 @@ struct ModelConfig {
   // The norm before a feed-forward block has the name of a norm after attention, which these models
   // do not have.
   bool is_ffn_norm_post_attention = false;
+  bool is_ffn_norm_bare = false;  // its name has no suffix ".weight"
 
   // LongRoPE: with two sets of frequency divisors, the context length up to which the short set
   // applies. 0: there is at most one set.

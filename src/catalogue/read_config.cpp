@@ -415,6 +415,7 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   c.has_pre_norms = family->norms.has_pre_norms;
   c.has_post_norms = family->norms.has_post_norms;
   c.is_ffn_norm_post_attention = family->norms.is_ffn_norm_post_attention;
+  c.is_ffn_norm_bare = family->norms.is_ffn_norm_bare;
   c.is_last_norm_embeddings = family->norms.is_last_norm_embeddings;
   c.norm = family->norms.kind;
   c.has_one_norm = family->norms.is_shared;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -72,6 +73,19 @@ Result<StateSpaceConfig> read_state_space(const KeyReader& keys) {
                           .kernel_size = m.kernel_size};
 }
 
+// Adds a state space to the attention of every layer, and reads the factors of both, which are 1 in
+// files whose weights include them.
+Result<void> add_state_spaces(const KeyReader& keys, StateSpaceConfig space, ModelConfig& config) {
+  space.is_norm_optional = true;
+  if (keys.has("ssm.in_scales")) {
+    TRY_ASSIGN(const auto scales, keys.reals("ssm.in_scales", space.in_scales.size()));
+    std::ranges::copy(scales, space.in_scales.begin());
+  }
+  TRY_ASSIGN(space.out_scale, keys.positive("ssm.out_scale", 1.0));
+  for (LayerConfig& layer : config.layers) layer.beside = space;
+  return {};
+}
+
 Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig& config) {
   ShortConvConfig s{.dim = config.model_dim};
   TRY_ASSIGN(s.kernel_size, keys.count("shortconv.l_cache", kMaxKernelSize));
@@ -129,6 +143,7 @@ Result<void> read_recurrent_layers(const KeyReader& keys, const Family& family,
     }
     case Recurrence::kStateSpace: {
       TRY_ASSIGN(const StateSpaceConfig space, read_state_space(keys));
+      if (family.recurrence.is_beside_attention) return add_state_spaces(keys, space, config);
       return replace_listed(keys, space, config);
     }
     case Recurrence::kDelta:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace kvik {
@@ -57,13 +58,20 @@ struct StateSpaceConfig {
   uint32_t n_groups = 0;
   uint32_t state_dim = 0;
   uint32_t kernel_size = 0;
+  bool is_norm_optional = false;  // without weights of the norm, there is none
+  // Factors of the parts of the input projection, z, x, B, C and dt, and of the heads' output.
+  std::array<float, 5> in_scales = {1, 1, 1, 1, 1};
+  float out_scale = 1.0f;
 
   uint32_t inner_dim() const { return n_heads * head_dim; }
   uint32_t group_dim() const { return n_groups * state_dim; }
   // Returns the number of channels of the convolution: x, B and C.
   uint32_t conv_dim() const { return inner_dim() + 2 * group_dim(); }
-  // Returns the output size of the input projection: z, x, B, C and dt.
+  // Returns the output size of the input projection, and those of its parts: z, x, B, C and dt.
   uint32_t in_dim() const { return inner_dim() + conv_dim() + n_heads; }
+  std::array<uint32_t, 5> in_widths() const {
+    return {inner_dim(), inner_dim(), group_dim(), group_dim(), n_heads};
+  }
 
   uint64_t conv_state_floats() const { return uint64_t{kernel_size - 1} * conv_dim(); }
   uint64_t state_floats() const { return conv_state_floats() + uint64_t{inner_dim()} * state_dim; }

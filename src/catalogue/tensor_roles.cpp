@@ -90,6 +90,7 @@ constexpr RoleEntry kRoles[] = {
     {kPostFfnNorm, kNorm, "post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
     {kFfnNorm, kNorm, "ffn_norm.weight", "post_attention_layernorm.weight"},
     {kFfnNormBias, kBias, "ffn_norm.bias", "post_attention_layernorm.bias"},
+    {kBareFfnNorm, kNorm, "ffn_norm"},
     {kGate, kMatrix, "ffn_gate.weight", "mlp.gate_proj.weight"},
     {kUp, kMatrix, "ffn_up.weight", "mlp.up_proj.weight"},
     {kDown, kMatrix, "ffn_down.weight", "mlp.down_proj.weight"},
@@ -155,10 +156,14 @@ class LayerTensors {
     if (c_.has_pre_norms) add_optional(kAttentionNorm, {c_.model_dim}, may_lack_norm);
     if (has_norm_biases()) add(kAttentionNormBias, {c_.model_dim});
     std::visit([this](const auto& mixer) { list(mixer); }, layer.mixer);
+    if (layer.beside) list(*layer.beside);
     if (c_.has_post_norms) add(kPostAttentionNorm, {c_.model_dim});
     if (c_.has_post_norms) add(kPostFfnNorm, {c_.model_dim});
     if (c_.has_pre_norms && !c_.has_one_norm && layer.mixes() && layer.has_feed_forward()) {
-      add(c_.is_ffn_norm_post_attention ? kPostAttentionNorm : kFfnNorm, {c_.model_dim});
+      add(c_.is_ffn_norm_post_attention ? kPostAttentionNorm
+          : c_.is_ffn_norm_bare         ? kBareFfnNorm
+                                        : kFfnNorm,
+          {c_.model_dim});
       if (has_norm_biases()) add(kFfnNormBias, {c_.model_dim});
     }
     std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
@@ -256,7 +261,7 @@ class LayerTensors {
     add(kStateStepBias, {s.n_heads});
     add(kStateDecay, {s.n_heads, 1});
     add(kSpaceSkip, {s.n_heads, 1});
-    add(kStateNorm, {s.n_groups, s.inner_dim() / s.n_groups});
+    add_optional(kStateNorm, {s.n_groups, s.inner_dim() / s.n_groups}, s.is_norm_optional);
     add(kStateOutput, {c_.model_dim, s.inner_dim()});
   }
 

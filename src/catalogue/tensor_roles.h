@@ -85,6 +85,7 @@ enum class TensorRole : uint8_t {
   kPostFfnNorm,
   kFfnNorm,
   kFfnNormBias,
+  kBareFfnNorm,  // the norm before the feed-forward block, in files of Falcon-H1
   kGate,
   kUp,  // rows of gate and up if the file has one tensor for both
   kDown,

@@ -107,29 +107,21 @@ bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
 // states. After the last layer that does so, rows whose outputs are not wanted are dropped.
 void Decoder::mix(uint32_t layer) {
   const bool attends = model_.config().layers[layer].if_attention() != nullptr;
-  if (attends) {
-    attention_.write_kv(layer, x_);
-  } else {
-    recurrent_->advance(layer, x_);
-  }
+  const bool has_state = model_.config().layers[layer].has_state();
+  if (attends) attention_.write_kv(layer, x_);
+  if (has_state) recurrent_->advance(layer, x_);
   if (layer == last_writer_ && wanted_.size() < x_.n_rows()) {
     x_.keep(wanted_);
     if (per_layer_) per_layer_->keep(wanted_);
     backend_.keep(wanted_);
-    if (attends) {
-      attention_.keep(wanted_, wanted_runs_);
-    } else {
-      recurrent_->keep(wanted_);
-    }
+    if (attends) attention_.keep(wanted_, wanted_runs_);
+    if (has_state) recurrent_->keep(wanted_);
   }
   if (x_.n_rows() == 0) return;
   // Attention reads the pages and Q, so that x may change before it.
   if (model_.config().has_parallel_halves) feed_forward(layer, x_);
-  if (attends) {
-    attention_.attend(layer, x_);
-  } else {
-    recurrent_->finish(layer, x_);
-  }
+  if (attends) attention_.attend(layer, x_);
+  if (has_state) recurrent_->finish(layer, x_);
 }
 
 // Computes the second half of a layer, its feed-forward, and what follows it.

@@ -37,7 +37,7 @@ void ExpertsBlock::forward(const FeedForwardWeights& w, const Buffer& norm, Resi
   const uint32_t n_rows = x.n_rows();
   const Rows in = x.normed(norm);
   Rows shared;
-  if (w.gate_up) shared = shared_.product(in, *w.gate_up, {.limit = w.limit});
+  if (w.gate_up) shared = shared_.product(in, *w.gate_up, w.activation);
   route(w, in);
   if (config_.weighs_input) backend_.scale_rows(in, router_.input_weights());
   const Rows out = chosen_output(w, in);

@@ -16,19 +16,13 @@ class GatedProduct {
   // Number of projections before the activation: gate and up, or up alone.
   static uint32_t n_parts(Activation activation) { return has_gate(activation) ? 2 : 1; }
 
-  // Parameters of the activation in a layer.
-  struct Parameters {
-    Xielu xielu = {};  // of Activation::kXielu
-    float limit = 0;   // MlpConfig::limit
-  };
-
   // gate_up is the buffer: [n_rows_max, n_parts · ffn_dim]. `backend` is borrowed.
   GatedProduct(Backend& backend, Activation activation, Rows gate_up)
       : backend_(backend), activation_(activation), gate_up_(gate_up) {}
 
   // gate_up: [n_parts · ffn_dim, model_dim]; bias: [n_parts · ffn_dim], or empty. Returns [n_rows,
   // ffn_dim], valid until the next product.
-  Rows product(Rows x, const PackedMatrix& gate_up, const Parameters& parameters,
+  Rows product(Rows x, const PackedMatrix& gate_up, const ActivationParameters& parameters,
                const Buffer& bias = {}) {
     return activated(x.n_rows, gate_up.n_rows() / n_parts(activation_), parameters, [&](Rows out) {
       backend_.matmul(x, gate_up, out);
@@ -37,7 +31,7 @@ class GatedProduct {
   }
   // Like product(), for a stack of matrices of the same size, each applied to its own rows: returns
   // [groups.n_rows(), ffn_dim]. biases: [n_matrices, n_parts · ffn_dim], or empty.
-  Rows grouped_product(Rows x, const PackedMatrix& gate_up, const Parameters& parameters,
+  Rows grouped_product(Rows x, const PackedMatrix& gate_up, const ActivationParameters& parameters,
                        const Buffer& biases, const GroupedRows& groups) {
     const uint32_t ffn_dim = gate_up.n_rows() / groups.n_matrices / n_parts(activation_);
     return activated(groups.n_rows(), ffn_dim, parameters, [&](Rows out) {
@@ -49,12 +43,13 @@ class GatedProduct {
   }
 
  private:
-  Rows activated(uint32_t n_rows, uint32_t ffn_dim, const Parameters& parameters,
+  Rows activated(uint32_t n_rows, uint32_t ffn_dim, const ActivationParameters& parameters,
                  const auto& multiply) {
     const uint32_t n_cols = n_parts(activation_) * ffn_dim;
     const Rows gate_up = gate_up_.slice(0, n_rows).columns(0, n_cols);
     const Rows gate = gate_up.columns(0, ffn_dim);
     multiply(gate_up);
+    if (parameters.gate_scale != 1.0f) backend_.scale(gate, parameters.gate_scale);
     const Rows up = gate_up.columns(n_cols - ffn_dim, ffn_dim);
     if (activation_ == Activation::kXielu) {
       backend_.xielu(gate, parameters.xielu);
@@ -63,6 +58,7 @@ class GatedProduct {
     } else {
       backend_.gated_activation(activation_, gate, up, gate);
     }
+    if (parameters.scale != 1.0f) backend_.scale(gate, parameters.scale);
     return gate;
   }
 
@@ -82,8 +78,7 @@ class MlpBlock {
       : gated_(backend, config.activation, buffer) {}
 
   void forward(const FeedForwardWeights& w, const Buffer& norm, ResidualStream& x) {
-    const GatedProduct::Parameters parameters = {w.xielu, w.limit};
-    x.add_projection(gated_.product(x.normed(norm), *w.gate_up, parameters, w.gate_up_bias),
+    x.add_projection(gated_.product(x.normed(norm), *w.gate_up, w.activation, w.gate_up_bias),
                      {.weights = *w.down, .bias = w.down_bias, .post_norm = w.post_norm});
   }
 

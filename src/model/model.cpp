@@ -106,9 +106,11 @@ class ModelLoader {
     LayerWeights weights;
     if (const auto* attention = config_.layers[layer].if_attention()) {
       TRY(load_attention(*attention, layer, weights.attention));
-    } else if (config_.layers[layer].has_state()) {
+    }
+    if (config_.layers[layer].has_state()) {
       TRY_ASSIGN(weights.recurrent, load_recurrent(tensors_, config_.layers[layer], layer));
-    } else {
+    }
+    if (!config_.layers[layer].mixes()) {
       TRY_ASSIGN(weights.feed_forward.norm, tensors_.vectors({kAttentionNorm}, layer));
     }
     TRY(load_feed_forward(layer, weights));
@@ -148,14 +150,15 @@ class ModelLoader {
                  tensors_.vectors(
                      {kPostAttentionNorm, kAttentionOutputNorm, kAttentionOutputNormBias}, layer));
       if (!config_.is_ffn_norm_post_attention) {
-        TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm, kFfnNormBias}, layer));
+        TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm, kBareFfnNorm, kFfnNormBias}, layer));
       }
     }
     const auto* mlp = std::get_if<MlpConfig>(&config_.layers[layer].feed_forward);
-    if (mlp) f.xielu = mlp->xielu;
-    const auto* experts = config_.layers[layer].experts();
-    f.limit = mlp ? mlp->limit : experts ? experts->shared_limit : 0;
-    f.expert_limit = experts ? experts->limit : 0;
+    if (mlp) f.activation = mlp->activation;
+    if (const auto* experts = config_.layers[layer].experts()) {
+      f.activation.limit = experts->shared_limit;
+      f.expert_limit = experts->limit;
+    }
     TRY_ASSIGN(f.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
     TRY_ASSIGN(f.score_bias, tensors_.vectors({kScoreBias}, layer));
     TRY_ASSIGN(f.correction_bias, tensors_.host_vectors({kCorrectionBias}, layer));

@@ -74,8 +74,8 @@ struct FeedForwardWeights {
   std::unique_ptr<PackedMatrix> down;            // [model_dim, ffn_dim]
   Buffer gate_up_bias;                           // [2 · ffn_dim], MLP only
   Buffer down_bias;                              // [model_dim], MLP only
-  Xielu xielu = {};                              // parameters of Activation::kXielu
-  float limit = 0, expert_limit = 0;             // MlpConfig::limit, of gate_up and of the experts
+  ActivationParameters activation = {};          // of gate_up
+  float expert_limit = 0;                        // ActivationParameters::limit of the experts
   std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]
   Buffer score_bias;                             // [n_experts]
   std::vector<float> correction_bias;            // [n_experts], on the host

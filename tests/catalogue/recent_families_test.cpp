@@ -184,8 +184,8 @@ TEST(RecentFamilies, layers_of_step_3_5_have_limits_and_rotate_all_dimensions_or
   const ModelConfig c = read(keys()
                                  .set("swiglu_clamp_exp", Metadata::Value(limits))
                                  .set("swiglu_clamp_shexp", Metadata::Value(limits)));
-  EXPECT_EQ(std::get<MlpConfig>(c.layers[1].feed_forward).limit, 7.0f);
-  EXPECT_EQ(std::get<MlpConfig>(c.layers[2].feed_forward).limit, 0.0f);
+  EXPECT_EQ(std::get<MlpConfig>(c.layers[1].feed_forward).activation.limit, 7.0f);
+  EXPECT_EQ(std::get<MlpConfig>(c.layers[2].feed_forward).activation.limit, 0.0f);
   EXPECT_EQ(c.layers[4].experts()->limit, 16.0f);
   EXPECT_EQ(c.layers[4].experts()->shared_limit, 16.0f);
   EXPECT_EQ(c.layers[5].experts()->limit, 0.0f);
@@ -204,6 +204,43 @@ TEST(RecentFamilies, layers_of_step_3_5_have_limits_and_rotate_all_dimensions_or
             ErrorCode::kCorrupt);
   EXPECT_THAT(error_of(keys().set("rope.dimension_count", uint64_t{6})).message,
               HasSubstr("is 6, expected a multiple of 4"));
+}
+
+TEST(RecentFamilies, falcon_h1_has_a_state_space_beside_attention_and_factors) {
+  const auto keys = [] {
+    return Keys("falcon-h1")
+        .set("ssm.inner_size", uint64_t{64})
+        .set("ssm.state_size", uint64_t{16})
+        .set("ssm.group_count", uint64_t{1})
+        .set("ssm.time_step_rank", uint64_t{4})
+        .set("ssm.conv_kernel", uint64_t{4});
+  };
+  const ModelConfig plain = read(keys());
+  EXPECT_EQ(plain.n_attention_layers(), 12u);
+  EXPECT_EQ(plain.n_state_layers(), 12u);
+  EXPECT_EQ(plain.layers[0].beside->out_scale, 1.0f);
+  const ModelConfig c =
+      read(keys()
+               .set("attention.value_scale", 0.5)
+               .set("ssm.in_scales", Metadata::Value(std::vector<double>{1, 2, 3, 4, 5}))
+               .set("ssm.out_scale", 0.25)
+               .set("feed_forward.gate_scale", 3.0)
+               .set("feed_forward.scale", 6.0)
+               .set("embedding_scale", 7.0)
+               .set("logit_scale", 8.0));
+  EXPECT_EQ(c.layers[2].attention().value_scale, 0.5f);
+  EXPECT_EQ(c.layers[2].beside->in_scales[4], 5.0f);
+  EXPECT_EQ(c.layers[2].beside->out_scale, 0.25f);
+  EXPECT_EQ(std::get<MlpConfig>(c.layers[2].feed_forward).activation.gate_scale, 3.0f);
+  EXPECT_EQ(std::get<MlpConfig>(c.layers[2].feed_forward).activation.scale, 6.0f);
+  EXPECT_EQ(c.embedding_scale, 7.0f);
+  EXPECT_EQ(c.logit_scale, 8.0f);
+  const TensorTable table(c);
+  EXPECT_NE(table.find({TensorRole::kBareFfnNorm, 0}), nullptr);
+  EXPECT_TRUE(table.find({TensorRole::kStateNorm, 0})->is_optional);
+  EXPECT_EQ(error_of(keys().set("ssm.in_scales", Metadata::Value(std::vector<double>{1, 2}))).code,
+            ErrorCode::kCorrupt);
+  EXPECT_EQ(error_of(keys().set("ssm.out_scale", 0.0)).code, ErrorCode::kCorrupt);
 }
 
 TEST(RecentFamilies, v_of_mimo_v2_is_narrower_than_k_and_windows_have_sinks) {
@@ -315,7 +352,7 @@ TEST(RecentFamilies, the_parameters_of_xielu_have_keys_without_a_prefix) {
   keys.set_global("xielu.eps", -1e-6);
   const ModelConfig c = read(keys);
   const auto of = [&](size_t layer) {
-    return std::get<MlpConfig>(c.layers[layer].feed_forward).xielu;
+    return std::get<MlpConfig>(c.layers[layer].feed_forward).activation.xielu;
   };
   EXPECT_FLOAT_EQ(of(0).positive, std::log(2.0f));
   EXPECT_FLOAT_EQ(of(3).positive, std::log1p(std::exp(1.0f)));

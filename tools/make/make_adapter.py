@@ -49,8 +49,8 @@ class Names(make_hf_model.Folder):
         return prefix + {"lfm2moe": "feed_forward.experts", "gemma4": "experts"}.get(self.arch, "mlp.experts")
 
     def layer_name(self, part):
-        if self.arch in state_layers.SPACES and part in state_layers.SPACE_NAMES:
-            return ("mamba." if self.arch == "granitehybrid" else "mixer.") + state_layers.SPACE_NAMES[part]
+        if self.arch in state_layers.FOLDER_SPACES and part in state_layers.SPACE_NAMES:
+            return ("mixer." if self.arch in state_layers.HALVED else "mamba.") + state_layers.SPACE_NAMES[part]
         if self.arch == "granitehybrid" and part == "ffn_down.weight":
             return "shared_mlp.output_linear.weight"
         return state_layers.LAYER_NAMES.get(self.arch, {}).get(part) or super().layer_name(part)

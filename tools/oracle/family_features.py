@@ -25,6 +25,7 @@ A family of known parts needs a line here. Features:
   sandwich: recurrent layers have norms after both halves, too
   softplus: function of the output gate, not a sigmoid
   global_halved: layers without windows rotate half of the dimensions that the file states
+  beside: Mamba 2 in parallel with attention
   rotates_dense: layers without experts have RoPE in any case
 """
 
@@ -71,6 +72,7 @@ FEATURES = {
     "lfm3": {"window_unscaled": True, "sandwich": True},
     "mimo2": {"window_unscaled": True},
     "step35": {"global_every": 4, "global_first": True, "window_unscaled": True, "global_halved": True, "sigmoid": True},
+    "falcon-h1": {"beside": True, "ffn_norm": "ffn_norm", "logit_factor": True},
     "gptneox": {"layer_norm": True, "parallel": True, "plain": "gelu"},
     "starcoder": {"layer_norm": True, "plain": "gelu_tanh", "unrotated_every": 1},
     "nemotron": {"layer_norm": True},

@@ -64,9 +64,10 @@ def conv_layer(L, h):
 
 
 def space_layer(g, L, h, eps):
-    """The mixer of granitehybrid, nemotron_h and nemotron_h_moe."""
+    """The mixer of granitehybrid, nemotron_h and nemotron_h_moe; in falcon-h1 with factors and perhaps without a norm."""
     T, heads, n, groups, inner = len(h), g("ssm.time_step_rank"), g("ssm.state_size"), g("ssm.group_count"), g("ssm.inner_size")
-    z, xbc, dt = np.split(h @ L("ssm_in.weight").T, [inner, 2 * inner + 2 * groups * n], axis=1)
+    factors = np.repeat(g("ssm.in_scales", (None, [1.0] * 5))[1], [inner, inner, groups * n, groups * n, heads])
+    z, xbc, dt = np.split(h @ L("ssm_in.weight").T * factors, [inner, 2 * inner + 2 * groups * n], axis=1)
     mixed = silu(convolution(xbc, L("ssm_conv1d.weight")) + L("ssm_conv1d.bias"))
     x, b, c = np.split(mixed, [inner, inner + groups * n], axis=1)
     x = x.reshape(T, heads, -1)
@@ -78,14 +79,16 @@ def space_layer(g, L, h, eps):
         state = state * decay[t, :, None, None] + np.einsum("hn,hp->hnp", b[t], x[t] * step[t, :, None])
         out[t] = np.einsum("hnp,hn->hp", state, c[t]) + L("ssm_d") * x[t]
     out = (out.reshape(T, inner) * silu(z)).reshape(T, groups, -1)
-    out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
-    return out.reshape(T, inner) @ L("ssm_out.weight").T
+    if L("ssm_norm.weight") is not None:
+        out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
+    return out.reshape(T, inner) @ L("ssm_out.weight").T * g("ssm.out_scale", 1.0)
 
 
 # Architectures whose list of KV heads shows which layers have attention.
 LISTED = ("lfm2", "lfm2moe", "lfm3", "granitehybrid", "nemotron_h", "nemotron_h_moe")
 HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
 SPACES = ("granitehybrid", *HALVED)
+FOLDER_SPACES = (*SPACES, "falcon-h1")  # the names of Mamba 2's tensors in folders
 
 
 def is_recurrent(arch, g, layer):
@@ -137,8 +140,8 @@ TOP_NAMES = {**dict.fromkeys(("lfm2", "lfm3"), {"token_embd_norm.weight": "model
 
 def plain_tensor(arch, part, x):
     """Returns (name after "layers.N.", array) of a folder's tensor for a GGUF tensor, or None if the usual names apply."""
-    if part in SPACE_NAMES and arch in SPACES:
-        name = ("mamba." if arch == "granitehybrid" else "mixer.") + SPACE_NAMES[part]
+    if part in SPACE_NAMES and arch in FOLDER_SPACES:
+        name = ("mixer." if arch in HALVED else "mamba.") + SPACE_NAMES[part]
         if part == "ssm_a":
             return name, logarithm_of(x[:, 0])
         return name, x[:, None] if part == "ssm_conv1d.weight" else x.reshape(-1) if part in ("ssm_d", "ssm_norm.weight") else x
@@ -258,6 +261,7 @@ def tensors(out, p, arch, dim, extra):
         out.mat(p + "shortconv.conv.weight", dim, extra["convs"][0], t=0)
         return out.mat(p + "shortconv.out_proj.weight", dim, dim)
     if "space" in extra:
+        out.vec(p + "attn_norm.weight", dim, 1)
         return space_tensors(out, p, dim, *extra["space"][:5])
     n_k, n_v, key, value, kernel, _ = extra["delta"]
     conv = 2 * n_k * key + n_v * value
@@ -279,7 +283,6 @@ def tensors(out, p, arch, dim, extra):
 def space_tensors(out, p, dim, heads, width, groups, n, kernel):
     inner = heads * width
     conv = inner + 2 * groups * n
-    out.vec(p + "attn_norm.weight", dim, 1)
     out.mat(p + "ssm_in.weight", inner + conv + heads, dim)
     out.mat(p + "ssm_conv1d.weight", conv, kernel, t=0)
     out.vec(p + "ssm_conv1d.bias", conv, 0)

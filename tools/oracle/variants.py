@@ -78,6 +78,7 @@ STEP = {"num_hidden_layers": 5, "head_dim": 16, "sliding_window": 16, "n_routed_
         "share_expert_dim": 48, "moe_router_scaling_factor": 2.5, "swiglu_limits": [None, None, 0.5, 0.5, None],
         "swiglu_limits_shared": [0.25, None, 0.25, None, None], "mlp_layer_types": ["dense"] * 2 + ["sparse"] * 3,
         "layer_types": ["full_attention", *["sliding_attention"] * 3, "full_attention"]}
+FALCON = {"mamba_d_ssm": 96, "mamba_n_heads": 6, "mamba_d_state": 16, "mamba_chunk_size": 16}
 GPT2 = {"intermediate_size": None, "num_key_value_heads": None}
 GEMMA = {"head_dim": 16, "num_hidden_layers": 6, "sliding_window": 16}
 GEMMA4 = {**GEMMA, "global_head_dim": 32, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96}
@@ -249,6 +250,11 @@ VARIANTS = {
             "full_attention": {**LLAMA3["rope_parameters"], "rope_theta": 5e6, "partial_rotary_factor": 0.5},
             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}}},
         "vision_config": {"width": 32, "layers": 1, "heads": 2, "image_size": 28, "patch_size": 14}}, None),
+    "falcon-h1": ("falcon_h1", {  # powers of two, with which weights of 16 bits stay exact
+        **FALCON, "key_multiplier": 0.5, "attention_in_multiplier": 2.0, "attention_out_multiplier": 0.25, "ssm_in_multiplier": 0.5,
+        "ssm_out_multiplier": 0.25, "ssm_multipliers": [2.0, 0.5, 1.0, 4.0, 0.25], "mlp_multipliers": [0.5, 0.125],
+        "embedding_multiplier": 4.0, "lm_head_multiplier": 0.0625}, None),
+    "falcon-h1-norm": ("falcon_h1", {**FALCON, "mamba_rms_norm": True, "mamba_norm_before_gate": False, "mamba_n_groups": 2, "head_dim": 32}, None),
     "gpt-neox": ("gpt_neox", {"num_key_value_heads": 4}, None),
     "gpt-neox-old-keys": ("gpt_neox", {"num_key_value_heads": 4, "use_parallel_residual": False}, old_neox),
     "gpt-bigcode": ("gpt_bigcode", {**GPT2, "tie_word_embeddings": True}, None),

@@ -22,7 +22,7 @@ Result<void> finish_apertus(const KeyReader& keys, ModelConfig& config) {
   TRY_ASSIGN(const std::vector<float> linear, xielu.reals("beta", n));
   TRY_ASSIGN(const std::vector<float> limit, xielu.reals("eps", n));
   for (size_t i = 0; i < n; ++i) {
-    std::get<MlpConfig>(config.layers[i].feed_forward).xielu = {
+    std::get<MlpConfig>(config.layers[i].feed_forward).activation.xielu = {
         .positive = static_cast<float>(softplus(positive[i])),
         .negative = static_cast<float>(linear[i] + softplus(negative[i])),
         .linear = linear[i],

@@ -33,7 +33,7 @@ Result<void> finish_step35(const KeyReader& keys, ModelConfig& config) {
       experts->limit = of_experts[i];
       experts->shared_limit = of_mlps[i];
     } else {
-      std::get<MlpConfig>(config.layers[i].feed_forward).limit = of_mlps[i];
+      std::get<MlpConfig>(config.layers[i].feed_forward).activation.limit = of_mlps[i];
     }
   }
   return {};

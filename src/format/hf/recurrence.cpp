@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -213,6 +214,67 @@ Result<void> read_granite(const JsonObject& config, uint32_t n_layers, GgufKeys&
   return {};
 }
 
+// Returns the product of factors, which are 1 unless stated.
+Result<double> product_of(const JsonObject& config, std::initializer_list<const char*> factors) {
+  double product = 1;
+  for (const char* key : factors) {
+    TRY_ASSIGN(const auto factor, config.real(key));
+    product *= factor.value_or(1);
+    if (!(product > 0)) return config.unexpected_value(key, "a number > 0");
+  }
+  return product;
+}
+
+Result<std::vector<double>> factors_of(const JsonObject& config, const char* key, size_t n) {
+  TRY_ASSIGN(std::vector<double> factors, config.reals(key));
+  if (factors.empty()) factors.assign(n, 1.0);
+  const bool is_usual = std::ranges::all_of(factors, [](double factor) { return factor > 0; });
+  if (factors.size() == n && is_usual) return factors;
+  return config.unexpected_value(key, fmt::format("{} numbers > 0", n));
+}
+
+// Falcon-H1's factors of the inputs and outputs of each part. Those of Q and K are combined with
+// the scale of attention, and those of its inputs and outputs with the scale of V.
+Result<void> read_factors(const JsonObject& config, GgufKeys& keys) {
+  constexpr const char* kAttentionIn = "attention_in_multiplier";
+  TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
+  TRY_ASSIGN(const uint32_t n_heads, config.count("num_attention_heads", kMaxHeads));
+  uint32_t head_dim = std::max(1u, model_dim / n_heads);
+  if (config.find("head_dim")) {
+    TRY_ASSIGN(head_dim, config.count("head_dim", kMaxHeadDim));
+  }
+  TRY_ASSIGN(const double scores,
+             product_of(config, {kAttentionIn, kAttentionIn, "key_multiplier"}));
+  TRY_ASSIGN(const double values, product_of(config, {kAttentionIn, "attention_out_multiplier"}));
+  TRY_ASSIGN(const double in, product_of(config, {"ssm_in_multiplier"}));
+  TRY_ASSIGN(auto parts, factors_of(config, "ssm_multipliers", 5));
+  TRY_ASSIGN(const auto of_mlp, factors_of(config, "mlp_multipliers", 2));
+  for (double& part : parts) part *= in;
+  keys.real("attention.scale", scores / std::sqrt(head_dim));
+  keys.real("attention.value_scale", values);
+  keys.reals("ssm.in_scales", std::move(parts));
+  keys.real("feed_forward.gate_scale", of_mlp[0]);
+  keys.real("feed_forward.scale", of_mlp[1]);
+  return {};
+}
+
+Result<void> read_falcon_h1(const JsonObject& config, GgufKeys& keys) {
+  TRY_ASSIGN(const uint32_t n_heads, config.count("mamba_n_heads", kMaxHeads));
+  const char* width_key = config.find("mamba_d_ssm") ? "mamba_d_ssm" : "hidden_size";
+  TRY_ASSIGN(const uint32_t width, config.count(width_key, kMaxDim));
+  TRY_ASSIGN(const uint32_t expand, config.count("mamba_expand", kMaxDim));
+  const uint64_t inner = uint64_t{width} * (config.find("mamba_d_ssm") ? 1 : expand);
+  if (inner % n_heads != 0 || inner / n_heads > kMaxHeadDim) {
+    return config.unexpected_value("mamba_n_heads",
+                                   fmt::format("a divisor of the {} channels", inner));
+  }
+  TRY(read_space(config, {"mamba_n_heads", "", "mamba_n_groups", "mamba_d_state", "mamba_d_conv"},
+                 static_cast<uint32_t>(inner / n_heads), keys));
+  TRY_ASSIGN(const auto has_norm, config.flag("mamba_rms_norm"));
+  if (has_norm.value_or(false)) TRY(expect_flag(config, "mamba_norm_before_gate", false));
+  return read_factors(config, keys);
+}
+
 // Returns a letter per layer: Mamba, attention, experts, MLP.
 Result<std::string> nemotron_pattern(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const auto stated, config.text("hybrid_override_pattern"));
@@ -286,6 +348,7 @@ Result<void> read_recurrence(const JsonObject& config, const Family& family, Ggu
     case Recurrence::kStateSpace:
       break;
   }
+  if (family.recurrence.is_beside_attention) return read_falcon_h1(config, keys);
   return family.has_single_block_layers ? read_nemotron(config, n_layers, keys)
                                         : read_granite(config, n_layers, keys);
 }

@@ -89,6 +89,7 @@ struct ModelPreset : Geometry {
   // MlpConfig::limit of experts in odd layers; that of MLPs and shared experts is half of it, in
   // all layers but the first
   float limit = 0;
+  float factor = 0;  // of the parts of layers in which attention has a state space beside it
 };
 
 std::span<const ModelPreset> model_presets();

@@ -265,6 +265,14 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
     add("attention.scale", double{p.scales.attention});
     add("logit_scale", double{p.scales.logit});
   }
+  if (p.factor != 0) {
+    const double factor = double{p.factor};
+    add("attention.value_scale", factor);
+    add("ssm.in_scales", std::vector<double>{factor, 2 * factor, 1, factor, factor / 2});
+    add("ssm.out_scale", factor);
+    add("feed_forward.gate_scale", factor);
+    add("feed_forward.scale", factor);
+  }
   if (p.limit != 0) {
     std::vector<double> of_experts, of_mlps;
     for (uint32_t i = 0; i < p.n_layers; ++i) {

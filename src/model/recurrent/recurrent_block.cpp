@@ -15,8 +15,6 @@ constexpr float kLengthEps = 1e-6f;
 struct Widths {
   uint32_t in = 0, mixed = 0, heads = 0, decay = 0;
 };
-Widths widths_of(const AttentionConfig&) { return {}; }
-Widths widths_of(const NoMixer&) { return {}; }
 Widths widths_of(const DeltaConfig& d) { return {d.in_dim(), d.conv_dim(), d.values_dim(), 0}; }
 Widths widths_of(const ShortConvConfig& s) { return {3 * s.dim, s.dim, s.dim, 0}; }
 Widths widths_of(const StateSpaceConfig& s) {
@@ -30,8 +28,6 @@ struct InputColumns {
 
   uint32_t n_cols() const { return n + n_second; }
 };
-InputColumns input_columns_of(const AttentionConfig&) { return {}; }
-InputColumns input_columns_of(const NoMixer&) { return {}; }
 InputColumns input_columns_of(const DeltaConfig& d) {  // all but the gate
   return {0, d.conv_dim(), d.conv_dim() + d.values_dim(), 2 * d.n_value_heads};
 }
@@ -54,29 +50,22 @@ RecurrenceShape shape_of(const StateSpaceConfig& s) {
           .value_dim = s.head_dim};
 }
 
-// Calls use(mixer) with the layer's concrete mixer config if the layer is recurrent.
-template <class Use>
-void visit_recurrent(const LayerConfig& layer, Use&& use) {
-  std::visit(
-      [&](const auto& mixer) {
-        if constexpr (requires { mixer.state_floats(); }) use(mixer);
-      },
-      layer.mixer);
-}
+std::optional<RecurrenceShape> shape_of(const ShortConvConfig&) { return std::nullopt; }
 
 }  // namespace
 
 std::optional<RecurrenceShape> recurrence_of(const LayerConfig& layer) {
-  if (const auto* delta = std::get_if<DeltaConfig>(&layer.mixer)) return shape_of(*delta);
-  if (const auto* space = std::get_if<StateSpaceConfig>(&layer.mixer)) return shape_of(*space);
-  return std::nullopt;
+  std::optional<RecurrenceShape> shape;
+  layer.visit_state([&](const auto& own) { shape = shape_of(own); });
+  return shape;
 }
 
 RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
                                                       uint32_t n_rows_max, RowBuffers& buffers) {
   Widths most;
   for (const LayerConfig& layer : config.layers) {
-    const Widths own = std::visit([](const auto& mixer) { return widths_of(mixer); }, layer.mixer);
+    Widths own;
+    layer.visit_state([&](const auto& recurrence) { own = widths_of(recurrence); });
     most = {std::max(most.in, own.in), std::max(most.mixed, own.mixed),
             std::max(most.heads, own.heads), std::max(most.decay, own.decay)};
   }
@@ -88,8 +77,8 @@ RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
                 .draft_inputs = {}};
   const uint32_t n_draft_tokens = std::min(kMaxDraftRows, n_rows_max);
   for (const LayerConfig& layer : config.layers) {
-    const InputColumns recurrent_inputs =
-        std::visit([](const auto& mixer) { return input_columns_of(mixer); }, layer.mixer);
+    InputColumns recurrent_inputs;
+    layer.visit_state([&](const auto& own) { recurrent_inputs = input_columns_of(own); });
     taken.draft_inputs.push_back(buffers.take(n_draft_tokens, recurrent_inputs.n_cols()));
   }
   return taken;
@@ -126,8 +115,7 @@ std::span<const StateRun> RecurrentBlock::runs_at(uint64_t offset) {
 }
 
 void RecurrentBlock::advance(uint32_t layer, ResidualStream& x) {
-  visit_recurrent(model_.config().layers[layer],
-                  [&](const auto& mixer) { advance(mixer, layer, x); });
+  model_.config().layers[layer].visit_state([&](const auto& own) { advance(own, layer, x); });
 }
 
 template <class Mixer>
@@ -174,9 +162,9 @@ void RecurrentBlock::replay(std::span<const uint32_t> n_accepted_drafts) {
   runs_ = accepted_runs_;
   const auto n_rows = static_cast<uint32_t>(accepted_rows_.size());
   for (uint32_t layer = 0; layer < model_.config().n_layers; ++layer) {
-    visit_recurrent(model_.config().layers[layer], [&](const auto& mixer) {
-      restore_draft_inputs(mixer, layer);
-      recur(mixer, layer, n_rows);
+    model_.config().layers[layer].visit_state([&](const auto& own) {
+      restore_draft_inputs(own, layer);
+      recur(own, layer, n_rows);
     });
   }
 }
@@ -242,15 +230,27 @@ void RecurrentBlock::advance(const StateSpaceConfig& s, uint32_t layer, Residual
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
   const Rows in = buffers_.in.slice(0, x.n_rows()).columns(0, s.in_dim());
   const Rows gate = in.columns(0, s.inner_dim());
-  backend_.matmul(x.normed(w.norm), *w.in, in);
+  const Buffer& norm =
+      model_.config().layers[layer].beside ? model_.layers()[layer].attention.norm : w.norm;
+  backend_.matmul(x.normed(norm), *w.in, in);
+  scale_inputs(s, in);
   save_draft_inputs(s, layer);
   recur(s, layer, x.n_rows());
   backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
   const uint32_t group = s.inner_dim() / s.n_groups;
-  for (uint32_t first = 0; first < s.inner_dim(); first += group) {
+  for (uint32_t first = 0; first < w.state_norm.size() / sizeof(float); first += group) {
     const Rows of_group = heads_.columns(first, group);
     backend_.rms_norm(of_group, w.state_norm.floats() + first, group, model_.config().norm_eps,
                       of_group);
+  }
+  if (s.out_scale != 1.0f) backend_.scale(heads_, s.out_scale);
+}
+
+void RecurrentBlock::scale_inputs(const StateSpaceConfig& s, Rows in) {
+  const auto widths = s.in_widths();
+  uint32_t first = 0;
+  for (size_t i = 0; i < widths.size(); first += widths[i++]) {
+    if (s.in_scales[i] != 1.0f) backend_.scale(in.columns(first, widths[i]), s.in_scales[i]);
   }
 }
 

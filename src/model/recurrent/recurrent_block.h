@@ -65,6 +65,7 @@ class RecurrentBlock {
   void advance(const DeltaConfig& d, uint32_t layer, ResidualStream& x);
   void advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x);
   void advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x);
+  void scale_inputs(const StateSpaceConfig& s, Rows in);
   // Computes the recurrence of the first n_rows of `in`; the result is heads_.
   void recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows);
   void recur(const ShortConvConfig& s, uint32_t layer, uint32_t n_rows);

@@ -74,19 +74,17 @@ Result<void> load(TensorLoader& tensors, const ShortConvConfig& config, uint32_t
   return {};
 }
 
-// Never called, because layers without a state have nothing to load here.
-Result<void> load(TensorLoader&, const auto&, uint32_t, RecurrentWeights&) {
-  CHECK(false);
-  return {};
-}
-
 }  // namespace
 
 Result<RecurrentWeights> load_recurrent(TensorLoader& tensors, const LayerConfig& config,
                                         uint32_t layer) {
   RecurrentWeights w;
-  TRY_ASSIGN(w.norm, tensors.vectors({kAttentionNorm}, layer));
-  TRY(std::visit([&](const auto& mixer) { return load(tensors, mixer, layer, w); }, config.mixer));
+  if (!config.beside) {
+    TRY_ASSIGN(w.norm, tensors.vectors({kAttentionNorm}, layer));
+  }
+  Result<void> loaded;
+  config.visit_state([&](const auto& own) { loaded = load(tensors, own, layer, w); });
+  TRY(loaded);
   return w;
 }
 

@@ -10,7 +10,7 @@ namespace kvik {
 
 // The weights of a recurrent layer. Tensors that its kind does not have are empty.
 struct RecurrentWeights {
-  Buffer norm;                           // [model_dim]
+  Buffer norm;                           // [model_dim]; empty if it is attention's
   std::unique_ptr<PackedMatrix> in;      // [in_dim of the config, model_dim]
   Buffer conv_weights;                   // [n_taps, channels]
   Buffer conv_bias;                      // [channels]

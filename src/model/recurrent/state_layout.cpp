@@ -8,10 +8,6 @@ namespace {
 // floats per cache line; each layer's state begins at a cache line
 constexpr uint64_t kLineFloats = 16;
 
-uint64_t state_floats(const AttentionConfig&) { return 0; }
-uint64_t state_floats(const NoMixer&) { return 0; }
-uint64_t state_floats(const auto& recurrent) { return recurrent.state_floats(); }
-
 }  // namespace
 
 StateLayout state_layout(const ModelConfig& config) {
@@ -19,10 +15,9 @@ StateLayout state_layout(const ModelConfig& config) {
   for (size_t i = 0; i < config.layers.size(); ++i) {
     layout.offsets.push_back(layout.n_floats);
     const bool is_mtp_head = i == config.n_layers;
-    const uint64_t n = is_mtp_head
-                           ? config.model_dim
-                           : std::visit([](const auto& mixer) { return state_floats(mixer); },
-                                        config.layers[i].mixer);
+    uint64_t n = is_mtp_head ? config.model_dim : 0;
+    if (!is_mtp_head)
+      config.layers[i].visit_state([&](const auto& own) { n = own.state_floats(); });
     layout.n_floats += (n + kLineFloats - 1) / kLineFloats * kLineFloats;
   }
   return layout;

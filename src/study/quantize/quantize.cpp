@@ -17,6 +17,7 @@
 #include "base/quantity.h"
 #include "format/adapter/adapter_source.h"
 #include "format/adapter/merged_tensors.h"
+#include "format/folded_factors.h"
 #include "format/source_config.h"
 #include "host/load_model.h"
 #include "host/progress_bar.h"
@@ -135,6 +136,7 @@ Result<std::string> write_model(const QuantizeOptions& options, const Importance
                                 const QuantizeProgress& progress) {
   TRY_ASSIGN(auto source, open_model(options.model.model));
   TRY(add_adapter(options.model.adapter, *source));
+  TRY(fold_factors(*source));
   const MixTarget target = mix_target_from_name(options.type).value_or(kPlainFloats);
   const WeightMix mix(target, options.pure ? WeightMix::Kind::kPure : WeightMix::Kind::kMixed,
                       source->tensors());

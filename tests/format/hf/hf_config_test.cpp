@@ -382,6 +382,42 @@ TEST(HfConfig, step_3_5_lists_values_of_layers_also_for_its_mtp_layers) {
   }
 }
 
+TEST(HfConfig, factors_of_falcon_h1_become_keys) {
+  const auto falcon = [](std::string_view more) {
+    return config("falcon_h1",
+                  fmt::format(R"("mamba_d_ssm":96,"mamba_n_heads":6,"num_key_value_heads":4{}{})",
+                              more.empty() ? "" : ",", more));
+  };
+  const FolderConfig c = read(falcon(
+      R"("attention_in_multiplier":2,"key_multiplier":0.5,"attention_out_multiplier":0.25,
+         "ssm_in_multiplier":2,"ssm_multipliers":[1,2,3,4,5],"ssm_out_multiplier":0.5,
+         "mlp_multipliers":[3,6],"embedding_multiplier":7,"lm_head_multiplier":0.125)"));
+  EXPECT_EQ(real_of(c, "falcon-h1.attention.scale"), 0.5);  // 2 · 2 · 0.5 / √16
+  EXPECT_EQ(real_of(c, "falcon-h1.attention.value_scale"), 0.5);
+  EXPECT_EQ(real_of(c, "falcon-h1.ssm.out_scale"), 0.5);
+  EXPECT_EQ(real_of(c, "falcon-h1.feed_forward.gate_scale"), 3);
+  EXPECT_EQ(real_of(c, "falcon-h1.logit_scale"), 0.125);
+  EXPECT_EQ(real_of(c, "falcon-h1.ssm.inner_size"), 96);
+  const auto model = read_config(c.metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->layers[0].beside->in_scales[4], 10.0f);
+  EXPECT_EQ(model->embedding_scale, 7.0f);
+  EXPECT_EQ(real_of(read(config("falcon_h1", R"("mamba_d_ssm":null,"mamba_n_heads":8)")),
+                    "falcon-h1.ssm.inner_size"),
+            128);
+  for (const auto& [more, message] : {
+           std::pair(R"("ssm_multipliers":[1,2])", "expected 5 numbers > 0"),
+           std::pair(R"("mlp_multipliers":[1,0])", "expected 2 numbers > 0"),
+           std::pair(R"("key_multiplier":-1)", "expected a number > 0"),
+           std::pair(R"("mamba_rms_norm":true,"mamba_norm_before_gate":true)", "expected false"),
+           std::pair(R"("projectors_bias":true)", "expected false"),
+       }) {
+    EXPECT_THAT(error_of(falcon(more)).message, HasSubstr(message)) << more;
+  }
+  EXPECT_THAT(error_of(config("falcon_h1", R"("mamba_n_heads":7)")).message,
+              HasSubstr("a divisor of the 1024 channels"));
+}
+
 TEST(HfConfig, unknown_values_are_rejected_with_the_known_ones) {
   const Error type = error_of(config("rwkv"));
   EXPECT_EQ(type.code, ErrorCode::kUnsupported);
