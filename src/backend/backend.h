@@ -238,6 +238,11 @@ class Backend {
   virtual void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
                            const RecurrenceRows& in, std::span<const float> skips, Rows out) = 0;
 
+  // Advances the states of the runs by Mamba's recurrence. The weights are in memory(); the steps
+  // are undefined afterwards. out: [M, n_channels]
+  virtual void selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,
+                              const ScanRows& in, Rows out) = 0;
+
   // Returns the bytes of a page of this geometry.
   virtual size_t page_bytes(const KvGeometry& geometry) const = 0;
 

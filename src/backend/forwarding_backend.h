@@ -125,6 +125,10 @@ class ForwardingBackend : public Backend {
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
     next_.state_space(shape, runs, in, skips, out);
   }
+  void selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,
+                      const ScanRows& in, Rows out) override {
+    next_.selective_scan(weights, runs, in, out);
+  }
   size_t page_bytes(const KvGeometry& geometry) const override {
     return next_.page_bytes(geometry);
   }

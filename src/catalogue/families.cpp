@@ -31,6 +31,7 @@
 #include "catalogue/families/phi.h"
 #include "catalogue/families/qwen.h"
 #include "catalogue/families/recurrent/falcon_h1.h"
+#include "catalogue/families/recurrent/jamba.h"
 #include "catalogue/families/recurrent/lfm.h"
 #include "catalogue/families/recurrent/nemotron.h"
 #include "catalogue/families/recurrent/qwen_delta.h"
@@ -62,7 +63,7 @@ constexpr auto kFamilies =
            kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
            kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
            kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies,
-           kFalconH1Families, kBertFamilies);
+           kFalconH1Families, kJambaFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

@@ -76,7 +76,7 @@ struct FolderType {
 };
 
 // Kind of the recurrent layers.
-enum class Recurrence : uint8_t { kNone, kDelta, kShortConv, kStateSpace };
+enum class Recurrence : uint8_t { kNone, kDelta, kShortConv, kStateSpace, kSelective };
 
 // Occurrence of certain tensors in the models of a family.
 enum class Presence : uint8_t { kNone, kOptional, kAlways };

@@ -80,7 +80,8 @@ Result<std::vector<uint32_t>> read_heads_of_layers(const KeyReader& keys, const 
 Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, const ModelConfig& c,
                                  uint32_t n_heads) {
   const bool is_list = family.recurrence.kind == Recurrence::kShortConv ||
-                       family.recurrence.kind == Recurrence::kStateSpace;
+                       family.recurrence.kind == Recurrence::kStateSpace ||
+                       family.recurrence.kind == Recurrence::kSelective;
   if (!is_list) {
     TRY_ASSIGN(const auto all, read_heads_of_layers(keys, family, c, {kKvHeads, n_heads}));
     return all.front();
@@ -287,6 +288,7 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
   TRY_ASSIGN(const auto experts, read_experts(keys, family, c));
   TRY_ASSIGN(uint32_t n_dense, keys.optional_count("leading_dense_block_count", c.n_layers));
   if (experts && n_dense == 0) n_dense = family.experts->n_dense_layers;
+  TRY_ASSIGN(const uint32_t step, keys.count("interleave_moe_layer_step", kMaxLayers, 1));
   TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
   TRY_ASSIGN(const std::vector<bool> windowed, windowed_layers(keys, family, c));
   const bool has_local_rope = family.rope.is_window_unscaled && window > 0;
@@ -337,7 +339,7 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
     }
     if (!family.attention.is_rotated(i, window > 0 && !windowed[i])) own.has_rope = false;
     LayerConfig layer{.mixer = own, .feed_forward = mlp};
-    if (experts && i >= n_dense) layer.feed_forward = *experts;
+    if (experts && i >= n_dense && (i + 1) % step == 0) layer.feed_forward = *experts;
     c.layers.push_back(layer);
   }
   if (kinds.size() <= kMaxLayerKinds) return {};

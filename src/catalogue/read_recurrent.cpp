@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kMaxKernelSize = 16;
 // Default interval of attention layers: every n-th layer has attention.
 constexpr uint32_t kUsualInterval = 4;
+constexpr uint64_t kMaxScanState = 256;
 constexpr uint32_t kLanes = 16;  // head sizes are multiples of this
 
 Result<void> check_lanes(const KeyReader& keys, std::string_view key, uint32_t dim) {
@@ -94,6 +95,18 @@ Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig
                                                keys.full("shortconv.l_cache"), s.kernel_size));
 }
 
+Result<SelectiveConfig> read_selective(const KeyReader& keys) {
+  SelectiveConfig s;
+  TRY_ASSIGN(s.inner_dim, keys.count("ssm.inner_size", kMaxDim));
+  TRY_ASSIGN(s.step_rank, keys.count("ssm.time_step_rank", kMaxDim));
+  TRY_ASSIGN(s.state_dim, keys.count("ssm.state_size", kMaxScanState));
+  TRY_ASSIGN(s.kernel_size, keys.count("ssm.conv_kernel", kMaxKernelSize));
+  if (s.inner_dim % kLanes == 0 && s.kernel_size > 1) return s;
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("'{}' is {} with {} taps: expected a multiple of {}, and 2 taps or more",
+                          keys.full("ssm.inner_size"), s.inner_dim, s.kernel_size, kLanes));
+}
+
 // Replaces the attention of layers for which the file lists no KV heads.
 template <class Mixer>
 Result<void> replace_listed(const KeyReader& keys, const Mixer& mixer, ModelConfig& config) {
@@ -145,6 +158,10 @@ Result<void> read_recurrent_layers(const KeyReader& keys, const Family& family,
       TRY_ASSIGN(const StateSpaceConfig space, read_state_space(keys));
       if (family.recurrence.is_beside_attention) return add_state_spaces(keys, space, config);
       return replace_listed(keys, space, config);
+    }
+    case Recurrence::kSelective: {
+      TRY_ASSIGN(const SelectiveConfig selective, read_selective(keys));
+      return replace_listed(keys, selective, config);
     }
     case Recurrence::kDelta:
       break;

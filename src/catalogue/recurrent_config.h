@@ -77,4 +77,21 @@ struct StateSpaceConfig {
   uint64_t state_floats() const { return conv_state_floats() + uint64_t{inner_dim()} * state_dim; }
 };
 
+// A state space model with a decay for each channel and dimension of the state (Mamba: Gu and Dao
+// 2023; Jamba normalizes its inputs): dt, B and C are a projection of the convolution's output x,
+// and Δ = softplus(projection of norm(dt) + bias). S[n] = e^(Δ A[n]) S[n] + norm(B)[n] Δ x, out = Σ
+// norm(C)[n] S[n] + D x, gated by SiLU(z).
+struct SelectiveConfig {
+  uint32_t inner_dim = 0;  // channels
+  uint32_t step_rank = 0;  // dimension of dt
+  uint32_t state_dim = 0;
+  uint32_t kernel_size = 0;
+
+  // Returns the output size of the projection of x to dt, B and C.
+  uint32_t selected_dim() const { return step_rank + 2 * state_dim; }
+
+  uint64_t conv_state_floats() const { return uint64_t{kernel_size - 1} * inner_dim; }
+  uint64_t state_floats() const { return conv_state_floats() + uint64_t{inner_dim} * state_dim; }
+};
+
 }  // namespace kvik

@@ -79,6 +79,11 @@ constexpr RoleEntry kRoles[] = {
     {kSpaceIn, kMatrix, "ssm_in.weight"},
     {kSpaceConvBias, kBias, "ssm_conv1d.bias"},
     {kSpaceSkip, kConvKernel, "ssm_d"},
+    {kSelect, kMatrix, "ssm_x.weight", "mamba.x_proj.weight"},
+    {kStepUp, kMatrix, "ssm_dt.weight", "mamba.dt_proj.weight"},
+    {kStepNorm, kNorm, "ssm_dt_norm.weight", "mamba.dt_layernorm.weight"},
+    {kSelectInNorm, kNorm, "ssm_b_norm.weight", "mamba.b_layernorm.weight"},
+    {kSelectOutNorm, kNorm, "ssm_c_norm.weight", "mamba.c_layernorm.weight"},
     {kConvIn, kMatrix, "shortconv.in_proj.weight"},
     {kConvWeights, kConvKernel, "shortconv.conv.weight"},
     {kConvOutput, kMatrix, "shortconv.out_proj.weight"},
@@ -263,6 +268,21 @@ class LayerTensors {
     add(kSpaceSkip, {s.n_heads, 1});
     add_optional(kStateNorm, {s.n_groups, s.inner_dim() / s.n_groups}, s.is_norm_optional);
     add(kStateOutput, {c_.model_dim, s.inner_dim()});
+  }
+
+  void list(const SelectiveConfig& s) {
+    add(kSpaceIn, {uint64_t{2} * s.inner_dim, c_.model_dim});
+    add(kStateConv, {s.inner_dim, s.kernel_size});
+    add(kSpaceConvBias, {s.inner_dim});
+    add(kSelect, {s.selected_dim(), s.inner_dim});
+    add(kStepUp, {s.inner_dim, s.step_rank});
+    add(kStateStepBias, {s.inner_dim});
+    add(kStepNorm, {s.step_rank});
+    add(kSelectInNorm, {s.state_dim});
+    add(kSelectOutNorm, {s.state_dim});
+    add(kStateDecay, {s.inner_dim, s.state_dim});
+    add(kSpaceSkip, {s.inner_dim});
+    add(kStateOutput, {c_.model_dim, s.inner_dim});
   }
 
   void list(const NoMixer&) {}

@@ -74,7 +74,12 @@ enum class TensorRole : uint8_t {
   kSpaceIn,  // state space: projection of x to gate, channels and steps
   kSpaceConvBias,
   kSpaceSkip,  // state space: factor D of the input of a head
-  kConvIn,     // short convolution: projection of x to its three inputs
+  kSelect,     // Mamba 1: projection of the convolution's output to dt, B and C
+  kStepUp,     // Mamba 1: projection of dt to the steps of the channels
+  kStepNorm,   // norms of dt, B and C
+  kSelectInNorm,
+  kSelectOutNorm,
+  kConvIn,  // short convolution: projection of x to its three inputs
   kConvWeights,
   kConvOutput,
   kAttentionOutputNorm,  // norm of the sum after attention

@@ -41,11 +41,25 @@ void widen_gates(const ModelSource& source, ModelConfig& config) {
   }
 }
 
+// Gives layers an MLP if they have no experts, because files of Jamba do not say which layers have
+// them.
+void replace_absent_experts(const ModelSource& source, ModelConfig& config) {
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    const auto has = [&](TensorRole role) {
+      return source.find(name_of(TensorId{role, i})).has_value();
+    };
+    const bool has_experts = has(TensorRole::kRouter) || has(TensorRole::kExpertDown);
+    if (!config.layers[i].experts() || has_experts || !has(TensorRole::kDown)) continue;
+    config.layers[i].feed_forward = MlpConfig{.ffn_dim = config.ffn_dim};
+  }
+}
+
 }  // namespace
 
 Result<ModelConfig> config_of(const ModelSource& source) {
   TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
   widen_gates(source, config);
+  replace_absent_experts(source, config);
   if (!config.has_mtp_head || has_complete_mtp_head(source, config)) return config;
   return without_mtp_head(std::move(config));
 }

@@ -243,6 +243,33 @@ TEST(RecentFamilies, falcon_h1_has_a_state_space_beside_attention_and_factors) {
   EXPECT_EQ(error_of(keys().set("ssm.out_scale", 0.0)).code, ErrorCode::kCorrupt);
 }
 
+TEST(RecentFamilies, jamba_has_layers_of_mamba_1_and_experts_in_every_nth_layer) {
+  const auto keys = [] {
+    std::vector<uint64_t> n_kv_heads(12, 0);
+    n_kv_heads[4] = 2;
+    return Keys("jamba")
+        .set("attention.head_count_kv", Metadata::Value(n_kv_heads))
+        .set("ssm.inner_size", uint64_t{192})
+        .set("ssm.state_size", uint64_t{16})
+        .set("ssm.time_step_rank", uint64_t{6})
+        .set("ssm.conv_kernel", uint64_t{4})
+        .set("expert_count", uint64_t{8})
+        .set("expert_used_count", uint64_t{2})
+        .set("interleave_moe_layer_step", uint64_t{2});
+  };
+  const ModelConfig c = read(keys());
+  EXPECT_EQ(c.n_attention_layers(), 1u);
+  EXPECT_EQ(c.n_state_layers(), 11u);
+  EXPECT_FALSE(c.layers[4].attention().has_rope);
+  EXPECT_EQ(std::get<SelectiveConfig>(c.layers[0].mixer).state_floats(), 3u * 192 + 16 * 192);
+  EXPECT_EQ(c.layers[0].experts(), nullptr);
+  ASSERT_NE(c.layers[1].experts(), nullptr);
+  EXPECT_FALSE(c.layers[1].experts()->normalizes);
+  EXPECT_EQ(error_of(keys().set("ssm.inner_size", uint64_t{100})).code, ErrorCode::kUnsupported);
+  EXPECT_EQ(error_of(keys().set("ssm.state_size", uint64_t{1000})).code, ErrorCode::kCorrupt);
+  EXPECT_EQ(error_of(keys().set("ssm.conv_kernel", uint64_t{1})).code, ErrorCode::kUnsupported);
+}
+
 TEST(RecentFamilies, v_of_mimo_v2_is_narrower_than_k_and_windows_have_sinks) {
   const auto keys = [] {
     return Keys("mimo2")

@@ -223,7 +223,7 @@ class Folder:
 
     def expert_name(self, part, i):
         plain, mixtral = EXPERTS[part]
-        if self.arch == "llama4":
+        if self.arch in ("llama4", "jamba"):
             return f"feed_forward.experts.{i}.{plain}.weight"
         if self.arch in ("lfm2moe", "nemotron_h_moe"):
             return f"feed_forward.experts.{i}.{mixtral}.weight" if self.arch == "lfm2moe" else f"mixer.experts.{i}.{plain}.weight"

@@ -84,8 +84,24 @@ def space_layer(g, L, h, eps):
     return out.reshape(T, inner) @ L("ssm_out.weight").T * g("ssm.out_scale", 1.0)
 
 
+def scan_layer(g, L, h, eps):
+    """The mixer of jamba (Mamba 1: Gu and Dao 2023)."""
+    T, inner, n, rank = len(h), g("ssm.inner_size"), g("ssm.state_size"), g("ssm.time_step_rank")
+    norm = lambda y, name: y / np.sqrt((y * y).mean(-1, keepdims=True) + eps) * L(name)
+    x, z = np.split(h @ L("ssm_in.weight").T, 2, axis=1)
+    x = silu(convolution(x, L("ssm_conv1d.weight")) + L("ssm_conv1d.bias"))
+    dt, b, c = np.split(x @ L("ssm_x.weight").T, [rank, rank + n], axis=1)
+    step = np.logaddexp(0, norm(dt, "ssm_dt_norm.weight") @ L("ssm_dt.weight").T + L("ssm_dt.bias"))
+    b, c = norm(b, "ssm_b_norm.weight"), norm(c, "ssm_c_norm.weight")
+    state, out = np.zeros((inner, n)), np.empty_like(x)
+    for t in range(T):
+        state = state * np.exp(step[t, :, None] * L("ssm_a")) + b[t] * (step[t] * x[t])[:, None]
+        out[t] = state @ c[t] + L("ssm_d") * x[t]
+    return (out * silu(z)) @ L("ssm_out.weight").T
+
+
 # Architectures whose list of KV heads shows which layers have attention.
-LISTED = ("lfm2", "lfm2moe", "lfm3", "granitehybrid", "nemotron_h", "nemotron_h_moe")
+LISTED = ("lfm2", "lfm2moe", "lfm3", "jamba", "granitehybrid", "nemotron_h", "nemotron_h_moe")
 HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
 SPACES = ("granitehybrid", *HALVED)
 FOLDER_SPACES = (*SPACES, "falcon-h1")  # the names of Mamba 2's tensors in folders
@@ -106,6 +122,8 @@ def layer(arch, g, L, h, eps):
         return conv_layer(L, h)
     if arch in SPACES:
         return space_layer(g, L, h, eps)
+    if arch == "jamba":
+        return scan_layer(g, L, h, eps)
     return delta_layer(g, L, h, eps)
 
 
@@ -120,6 +138,8 @@ FOLDER_NAMES = {"attn_qkv.weight": "in_proj_qkv.weight", "attn_gate.weight": "in
 OTHER_TYPES = {"lfm2": "lfm2", "lfm2moe": "lfm2_moe", "lfm3": "lfm3", "granitehybrid": "granitemoehybrid", "nemotron_h": "nemotron_h", "nemotron_h_moe": "nemotron_h"}
 SPACE_NAMES = {"ssm_in.weight": "in_proj.weight", "ssm_conv1d.weight": "conv1d.weight", "ssm_conv1d.bias": "conv1d.bias", "ssm_dt.bias": "dt_bias",
                "ssm_a": "A_log", "ssm_d": "D", "ssm_norm.weight": "norm.weight", "ssm_out.weight": "out_proj.weight"}
+SCAN_NAMES = {**SPACE_NAMES, "ssm_dt.bias": "dt_proj.bias", "ssm_dt.weight": "dt_proj.weight", "ssm_x.weight": "x_proj.weight",
+              **{f"ssm_{part}_norm.weight": f"{part}_layernorm.weight" for part in ("dt", "b", "c")}}
 LFM2_NAMES = {"attn_norm.weight": "operator_norm.weight", "ffn_norm.weight": "ffn_norm.weight", "attn_q_norm.weight": "self_attn.q_layernorm.weight",
               "attn_k_norm.weight": "self_attn.k_layernorm.weight", "attn_output.weight": "self_attn.out_proj.weight",
               "shortconv.in_proj.weight": "conv.in_proj.weight", "shortconv.conv.weight": "conv.conv.weight", "shortconv.out_proj.weight": "conv.out_proj.weight",
@@ -140,6 +160,8 @@ TOP_NAMES = {**dict.fromkeys(("lfm2", "lfm3"), {"token_embd_norm.weight": "model
 
 def plain_tensor(arch, part, x):
     """Returns (name after "layers.N.", array) of a folder's tensor for a GGUF tensor, or None if the usual names apply."""
+    if part in SCAN_NAMES and arch == "jamba":
+        return "mamba." + SCAN_NAMES[part], logarithm_of(x) if part == "ssm_a" else x[:, None] if part == "ssm_conv1d.weight" else x
     if part in SPACE_NAMES and arch in FOLDER_SPACES:
         name = ("mixer." if arch in HALVED else "mamba.") + SPACE_NAMES[part]
         if part == "ssm_a":
@@ -244,6 +266,9 @@ def keys(arch, extra, u32, u32s):
         heads, width, groups, n, kernel, _ = extra["space"]
         return {"ssm.conv_kernel": u32(kernel), "ssm.state_size": u32(n), "ssm.group_count": u32(groups), "ssm.time_step_rank": u32(heads),
                 "ssm.inner_size": u32(heads * width)}
+    if "scan" in extra:
+        inner, rank, n, kernel, _ = extra["scan"]
+        return {"ssm.conv_kernel": u32(kernel), "ssm.state_size": u32(n), "ssm.time_step_rank": u32(rank), "ssm.inner_size": u32(inner)}
     n_k, n_v, key, value, kernel, interval = extra["delta"]
     found = {"ssm.conv_kernel": u32(kernel), "ssm.state_size": u32(key), "ssm.group_count": u32(n_k), "ssm.time_step_rank": u32(n_v),
              "ssm.inner_size": u32(n_v * value), "full_attention_interval": u32(interval)}
@@ -263,6 +288,9 @@ def tensors(out, p, arch, dim, extra):
     if "space" in extra:
         out.vec(p + "attn_norm.weight", dim, 1)
         return space_tensors(out, p, dim, *extra["space"][:5])
+    if "scan" in extra:
+        out.vec(p + "attn_norm.weight", dim, 1)
+        return scan_tensors(out, p, dim, *extra["scan"][:4])
     n_k, n_v, key, value, kernel, _ = extra["delta"]
     conv = 2 * n_k * key + n_v * value
     out.vec(p + "attn_norm.weight", dim, 1)
@@ -278,6 +306,20 @@ def tensors(out, p, arch, dim, extra):
     out.all.append((p + "ssm_a", (n_v,), 0, lambda: decay_of(0.1 * out.rng.standard_normal(n_v, np.float32)).tobytes()))
     out.vec(p + "ssm_norm.weight", value, 1)
     out.mat(p + "ssm_out.weight", dim, n_v * value)
+
+
+def scan_tensors(out, p, dim, inner, rank, n, kernel):
+    out.mat(p + "ssm_in.weight", 2 * inner, dim)
+    out.mat(p + "ssm_conv1d.weight", inner, kernel, t=0)
+    out.vec(p + "ssm_conv1d.bias", inner, 0)
+    out.mat(p + "ssm_x.weight", rank + 2 * n, inner)
+    out.mat(p + "ssm_dt.weight", inner, rank)
+    out.vec(p + "ssm_dt.bias", inner, 0)
+    for name, width in (("dt", rank), ("b", n), ("c", n)):
+        out.vec(p + f"ssm_{name}_norm.weight", width, 1)
+    out.all.append((p + "ssm_a", (inner, n), 0, lambda: decay_of(0.1 * out.rng.standard_normal((inner, n), np.float32)).tobytes()))
+    out.vec(p + "ssm_d", inner, 0)
+    out.mat(p + "ssm_out.weight", dim, inner)
 
 
 def space_tensors(out, p, dim, heads, width, groups, n, kernel):
@@ -306,7 +348,7 @@ def attends(extra, layer, n_layers):
         return extra["space"][-1][layer] == "*"
     if "delta" in extra:
         return layer >= n_layers or (layer + 1) % extra["delta"][-1] == 0
-    for kind in ("convs", "space"):
+    for kind in ("convs", "space", "scan"):
         if kind in extra:
             return layer in extra[kind][-1]
     return True

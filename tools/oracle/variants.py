@@ -79,6 +79,7 @@ STEP = {"num_hidden_layers": 5, "head_dim": 16, "sliding_window": 16, "n_routed_
         "swiglu_limits_shared": [0.25, None, 0.25, None, None], "mlp_layer_types": ["dense"] * 2 + ["sparse"] * 3,
         "layer_types": ["full_attention", *["sliding_attention"] * 3, "full_attention"]}
 FALCON = {"mamba_d_ssm": 96, "mamba_n_heads": 6, "mamba_d_state": 16, "mamba_chunk_size": 16}
+JAMBA = {"num_hidden_layers": 4, "num_experts": 4, "attn_layer_period": 4, "attn_layer_offset": 1}
 GPT2 = {"intermediate_size": None, "num_key_value_heads": None}
 GEMMA = {"head_dim": 16, "num_hidden_layers": 6, "sliding_window": 16}
 GEMMA4 = {**GEMMA, "global_head_dim": 32, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96}
@@ -255,6 +256,8 @@ VARIANTS = {
         "ssm_out_multiplier": 0.25, "ssm_multipliers": [2.0, 0.5, 1.0, 4.0, 0.25], "mlp_multipliers": [0.5, 0.125],
         "embedding_multiplier": 4.0, "lm_head_multiplier": 0.0625}, None),
     "falcon-h1-norm": ("falcon_h1", {**FALCON, "mamba_rms_norm": True, "mamba_norm_before_gate": False, "mamba_n_groups": 2, "head_dim": 32}, None),
+    "jamba": ("jamba", JAMBA, None),
+    "jamba-dense": ("jamba", {**JAMBA, "num_experts": 1, "mamba_dt_rank": 12, "tie_word_embeddings": True}, None),
     "gpt-neox": ("gpt_neox", {"num_key_value_heads": 4}, None),
     "gpt-neox-old-keys": ("gpt_neox", {"num_key_value_heads": 4, "use_parallel_residual": False}, old_neox),
     "gpt-bigcode": ("gpt_bigcode", {**GPT2, "tie_word_embeddings": True}, None),

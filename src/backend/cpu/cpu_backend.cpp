@@ -126,6 +126,10 @@ class CpuBackend final : public Backend {
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
     state_.state_space(shape, runs, in, skips, out);
   }
+  void selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,
+                      const ScanRows& in, Rows out) override {
+    state_.selective_scan(weights, runs, in, out);
+  }
   size_t page_bytes(const KvGeometry& geometry) const override;
   void write_kv(const KvTarget& kv, Rows k, Rows v) override;
   void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override;

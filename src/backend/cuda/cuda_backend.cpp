@@ -166,6 +166,10 @@ class CudaBackend final : public Backend {
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
     state_.state_space(shape, runs, in, skips, out);
   }
+  void selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,
+                      const ScanRows& in, Rows out) override {
+    state_.selective_scan(weights, runs, in, out);
+  }
 
   size_t page_bytes(const KvGeometry& geometry) const override {
     return size_t{geometry.n_layers} * geometry.n_kv_heads * layout_of(geometry).head_bytes();

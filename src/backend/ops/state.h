@@ -32,6 +32,18 @@ struct ConvShape {
   bool is_activated = false;
 };
 
+// Inputs of Mamba's recurrence (Gu and Dao 2023): for each channel, with Δ = softplus(step + bias),
+// S[n] = e^(Δ · factor[n]) · S[n] + b[n] · Δ x and out = Σ c[n] · S[n] + skip · x, in ascending n.
+// State: [state_dim, n_channels].
+struct ScanRows {
+  Rows x, steps;  // [M, n_channels], a multiple of 16
+  Rows b, c;      // [M, state_dim], at most kMaxScanState
+};
+struct ScanWeights {
+  const float* factors = nullptr;  // [state_dim, n_channels]
+  const float* biases = nullptr;   // [n_channels]
+  const float* skips = nullptr;    // [n_channels]
+};
 // State matrices of a recurrent layer: [key_dim, value_dim] for each of n_heads heads. For each
 // token, the matrix is multiplied by a decay g, then the outer product of the key and β (v − Sᵀ k)
 // is added (DeltaConfig). Head h uses q and k of key head key_head(h).

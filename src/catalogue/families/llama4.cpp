@@ -37,7 +37,6 @@ Result<void> finish_llama4(const KeyReader& keys, ModelConfig& c) {
   if (chunk_tokens == 0) chunk_tokens = kChunkTokens;
   const ExpertsConfig* experts = c.experts();
   TRY(check(keys, experts, chunk_tokens));
-  TRY_ASSIGN(const uint32_t step, keys.count("interleave_moe_layer_step", kMaxLayers, 1));
   TRY_ASSIGN(const bool has_norm, keys.flag("attention.has_plain_qk_norm",
                                             experts && experts->n_experts != kExpertsWithoutNorm));
   TemperatureConfig temperature{.first = 1};
@@ -58,7 +57,6 @@ Result<void> finish_llama4(const KeyReader& keys, ModelConfig& c) {
     }
     auto* own = std::get_if<ExpertsConfig>(&layer.feed_forward);
     if (own && own->shared_ffn_dim == 0) own->shared_ffn_dim = own->ffn_dim;
-    if (own && (i + 1) % step != 0) layer.feed_forward = MlpConfig{.ffn_dim = c.ffn_dim};
   }
   return {};
 }

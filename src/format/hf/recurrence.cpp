@@ -275,6 +275,47 @@ Result<void> read_falcon_h1(const JsonObject& config, GgufKeys& keys) {
   return read_factors(config, keys);
 }
 
+// Returns which layers a period and an offset of config.json select.
+Result<std::vector<bool>> selected_layers(const JsonObject& config, const std::string& kind,
+                                          uint32_t n_layers) {
+  TRY_ASSIGN(const uint32_t period, config.count(kind + "_layer_period", kMaxLayers));
+  TRY_ASSIGN(const auto offset, config.number(kind + "_layer_offset"));
+  if (offset.value_or(0) >= period) {
+    return config.unexpected_value(kind + "_layer_offset", fmt::format("less than {}", period));
+  }
+  std::vector<bool> selected;
+  for (uint32_t i = 0; i < n_layers; ++i) selected.push_back(i % period == offset.value_or(0));
+  return selected;
+}
+
+Result<void> read_jamba(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
+  TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
+  TRY_ASSIGN(const uint32_t expand, config.count("mamba_expand", kMaxDim / model_dim));
+  TRY_ASSIGN(const uint32_t state_dim, config.count("mamba_d_state", kMaxHeadDim));
+  TRY_ASSIGN(const uint32_t kernel_size, config.count("mamba_d_conv", kMaxDim));
+  uint32_t rank = (model_dim + 15) / 16;
+  if (*config.find("mamba_dt_rank") != "auto") {
+    TRY_ASSIGN(rank, config.count("mamba_dt_rank", kMaxDim));
+  }
+  keys.number("ssm.conv_kernel", kernel_size);
+  keys.number("ssm.state_size", state_dim);
+  keys.number("ssm.time_step_rank", rank);
+  keys.number("ssm.inner_size", uint64_t{model_dim} * expand);
+  TRY_ASSIGN(const auto attends, selected_layers(config, "attn", n_layers));
+  TRY(list_kv_heads(config, attends, keys));
+  TRY_ASSIGN(const auto n_experts, config.number("num_experts"));
+  if (n_experts.value_or(0) <= 1) {
+    keys.number("expert_count", 0);
+    return {};
+  }
+  TRY_ASSIGN(const uint32_t period, config.count("expert_layer_period", kMaxLayers));
+  TRY_ASSIGN(const auto offset, config.number("expert_layer_offset"));
+  keys.number("interleave_moe_layer_step", period);
+  if (offset.value_or(0) + 1 == period) return {};
+  return config.unexpected_value("expert_layer_offset", fmt::format("{}", period - 1),
+                                 ErrorCode::kUnsupported);
+}
+
 // Returns a letter per layer: Mamba, attention, experts, MLP.
 Result<std::string> nemotron_pattern(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const auto stated, config.text("hybrid_override_pattern"));
@@ -345,6 +386,8 @@ Result<void> read_recurrence(const JsonObject& config, const Family& family, Ggu
       return read_delta(config, n_layers, keys);
     case Recurrence::kShortConv:
       return read_short_conv(config, family, n_layers, keys);
+    case Recurrence::kSelective:
+      return read_jamba(config, n_layers, keys);
     case Recurrence::kStateSpace:
       break;
   }

@@ -213,8 +213,8 @@ void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
   if (m.n_space_heads == 0) return add("shortconv.l_cache", uint64_t{m.kernel_size});
   add("ssm.conv_kernel", uint64_t{m.kernel_size});
   add("ssm.state_size", uint64_t{m.state_dim});
-  add("ssm.group_count", uint64_t{m.n_groups});
-  add("ssm.time_step_rank", uint64_t{m.n_space_heads});
+  if (m.step_rank == 0) add("ssm.group_count", uint64_t{m.n_groups});
+  add("ssm.time_step_rank", uint64_t{m.step_rank ? m.step_rank : m.n_space_heads});
   add("ssm.inner_size", uint64_t{m.n_space_heads} * m.space_head_dim);
 }
 

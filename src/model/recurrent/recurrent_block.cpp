@@ -21,6 +21,10 @@ Widths widths_of(const StateSpaceConfig& s) {
   return {s.in_dim(), s.conv_dim(), s.inner_dim(), s.n_heads};
 }
 
+Widths widths_of(const SelectiveConfig& s) {
+  return {2 * s.inner_dim + s.selected_dim(), s.inner_dim, s.inner_dim, s.inner_dim};
+}
+
 // The columns of `in` that a recurrence reads: up to two ranges.
 struct InputColumns {
   uint32_t first = 0, n = 0;
@@ -32,6 +36,7 @@ InputColumns input_columns_of(const DeltaConfig& d) {  // all but the gate
   return {0, d.conv_dim(), d.conv_dim() + d.values_dim(), 2 * d.n_value_heads};
 }
 InputColumns input_columns_of(const ShortConvConfig& s) { return {0, s.dim, 0, 0}; }
+InputColumns input_columns_of(const SelectiveConfig& s) { return {0, s.inner_dim, 0, 0}; }
 InputColumns input_columns_of(const StateSpaceConfig& s) {
   return {s.inner_dim(), s.conv_dim() + s.n_heads, 0, 0};
 }
@@ -50,7 +55,8 @@ RecurrenceShape shape_of(const StateSpaceConfig& s) {
           .value_dim = s.head_dim};
 }
 
-std::optional<RecurrenceShape> shape_of(const ShortConvConfig&) { return std::nullopt; }
+// Others have no matrices of keys and values.
+std::optional<RecurrenceShape> shape_of(const auto&) { return std::nullopt; }
 
 }  // namespace
 
@@ -277,6 +283,47 @@ void RecurrentBlock::recur(const StateSpaceConfig& s, uint32_t layer, uint32_t n
                         .decay = decay,
                         .rate = steps},
                        w.skips, heads_);
+}
+
+void RecurrentBlock::advance(const SelectiveConfig& s, uint32_t layer, ResidualStream& x) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const Rows in = buffers_.in.slice(0, x.n_rows()).columns(0, 2 * s.inner_dim);
+  backend_.matmul(x.normed(w.norm), *w.in, in);
+  save_draft_inputs(s, layer);
+  recur(s, layer, x.n_rows());
+  const Rows gate = in.columns(s.inner_dim, s.inner_dim);
+  backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
+}
+
+// Gu and Dao 2023, algorithm 2; Lieber et al. 2024 for the norms.
+void RecurrentBlock::recur(const SelectiveConfig& s, uint32_t layer, uint32_t n_rows) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const Rows in = buffers_.in.slice(0, n_rows);
+  const Rows selected = in.columns(2 * s.inner_dim, s.selected_dim());
+  const Rows dt = selected.columns(0, s.step_rank);
+  const Rows b = selected.columns(s.step_rank, s.state_dim);
+  const Rows c = selected.columns(s.step_rank + s.state_dim, s.state_dim);
+  const Rows mixed = buffers_.mixed.slice(0, n_rows).columns(0, s.inner_dim);
+  const Rows steps = buffers_.decay.slice(0, n_rows).columns(0, s.inner_dim);
+  heads_ = buffers_.heads.slice(0, n_rows).columns(0, s.inner_dim);
+
+  const uint64_t offset = layout_.offsets[layer];
+  backend_.short_conv({.conv_weights = w.conv_weights.floats(),
+                       .bias = w.conv_bias.floats(),
+                       .kernel_size = s.kernel_size,
+                       .is_activated = true},
+                      runs_at(offset), in.columns(0, s.inner_dim), mixed);
+  backend_.matmul(mixed, *w.select, selected);
+  const float eps = model_.config().norm_eps;
+  backend_.rms_norm(dt, w.step_norm.floats(), s.step_rank, eps, dt);
+  backend_.rms_norm(b, w.in_norm.floats(), s.state_dim, eps, b);
+  backend_.rms_norm(c, w.out_norm.floats(), s.state_dim, eps, c);
+  backend_.matmul(dt, *w.steps, steps);
+  backend_.selective_scan({.factors = w.scan_factors.floats(),
+                           .biases = w.scan_biases.floats(),
+                           .skips = w.scan_skips.floats()},
+                          runs_at(offset + s.conv_state_floats()),
+                          {.x = mixed, .steps = steps, .b = b, .c = c}, heads_);
 }
 
 void RecurrentBlock::keep(std::span<const uint32_t> rows) {

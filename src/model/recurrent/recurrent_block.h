@@ -32,7 +32,7 @@ class RecurrentBlock {
     Rows mixed;  // [n_rows_max, channels], output of the convolution
     Rows heads;  // [n_rows_max, output dimensions of the heads]
     Rows kept;   // the same, for the rows that keep() leaves
-    Rows decay;  // [n_rows_max, n_heads], only state space models
+    Rows decay;  // [n_rows_max, n_heads], or the steps of channels; only state space models
     // By layer: [kMaxDraftRows, columns that its recurrence reads], saved inputs of draft
     // tokens.
     std::vector<Rows> draft_inputs;
@@ -65,11 +65,13 @@ class RecurrentBlock {
   void advance(const DeltaConfig& d, uint32_t layer, ResidualStream& x);
   void advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x);
   void advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x);
+  void advance(const SelectiveConfig& s, uint32_t layer, ResidualStream& x);
   void scale_inputs(const StateSpaceConfig& s, Rows in);
   // Computes the recurrence of the first n_rows of `in`; the result is heads_.
   void recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows);
   void recur(const ShortConvConfig& s, uint32_t layer, uint32_t n_rows);
   void recur(const StateSpaceConfig& s, uint32_t layer, uint32_t n_rows);
+  void recur(const SelectiveConfig& s, uint32_t layer, uint32_t n_rows);
   // Save the columns of `in` that the recurrence reads for draft tokens, and restore those of the
   // accepted ones.
   template <class Mixer>

@@ -13,18 +13,19 @@ namespace {
 
 using enum TensorRole;
 
-// Loads convolution weights and transposes them to [kernel_size, channels], because neighboring
-// channels are computed together.
+// Transposes [channels, n] to [n, channels], because neighboring channels are computed together.
+std::vector<float> transposed(std::span<const float> by_channel, uint32_t n) {
+  const size_t n_channels = by_channel.size() / n;
+  std::vector<float> out(by_channel.size());
+  for (size_t channel = 0; channel < n_channels; ++channel) {
+    for (size_t i = 0; i < n; ++i) out[i * n_channels + channel] = by_channel[channel * n + i];
+  }
+  return out;
+}
+
 Result<Buffer> load_conv_weights(TensorLoader& tensors, TensorId id, uint32_t kernel_size) {
   TRY_ASSIGN(const std::vector<float> by_channel, tensors.host_vectors({id.role}, id.layer));
-  const size_t n_channels = by_channel.size() / kernel_size;
-  std::vector<float> by_tap(by_channel.size());
-  for (size_t channel = 0; channel < n_channels; ++channel) {
-    for (size_t tap = 0; tap < kernel_size; ++tap) {
-      by_tap[tap * n_channels + channel] = by_channel[channel * kernel_size + tap];
-    }
-  }
-  return tensors.keep(by_tap);
+  return tensors.keep(transposed(by_channel, kernel_size));
 }
 
 Result<std::vector<float>> load_factors(TensorLoader& tensors, uint32_t layer) {
@@ -64,6 +65,24 @@ Result<void> load(TensorLoader& tensors, const StateSpaceConfig& config, uint32_
   TRY_ASSIGN(w.conv_bias, tensors.vectors({kSpaceConvBias}, layer));
   TRY_ASSIGN(w.skips, tensors.host_vectors({kSpaceSkip}, layer));
   return load_heads(tensors, config.kernel_size, layer, w);
+}
+
+Result<void> load(TensorLoader& tensors, const SelectiveConfig& config, uint32_t layer,
+                  RecurrentWeights& w) {
+  TRY_ASSIGN(w.in, tensors.matrix({kSpaceIn}, layer));
+  TRY_ASSIGN(w.conv_weights, load_conv_weights(tensors, {kStateConv, layer}, config.kernel_size));
+  TRY_ASSIGN(w.conv_bias, tensors.vectors({kSpaceConvBias}, layer));
+  TRY_ASSIGN(w.select, tensors.matrix({kSelect}, layer));
+  TRY_ASSIGN(w.steps, tensors.matrix({kStepUp}, layer));
+  TRY_ASSIGN(w.step_norm, tensors.vectors({kStepNorm}, layer));
+  TRY_ASSIGN(w.in_norm, tensors.vectors({kSelectInNorm}, layer));
+  TRY_ASSIGN(w.out_norm, tensors.vectors({kSelectOutNorm}, layer));
+  TRY_ASSIGN(const std::vector<float> factors, load_factors(tensors, layer));
+  w.scan_factors = tensors.keep(transposed(factors, config.state_dim));
+  TRY_ASSIGN(w.scan_biases, tensors.vectors({kStateStepBias}, layer));
+  TRY_ASSIGN(w.scan_skips, tensors.vectors({kSpaceSkip}, layer));
+  TRY_ASSIGN(w.output, tensors.matrix({kStateOutput}, layer));
+  return {};
 }
 
 Result<void> load(TensorLoader& tensors, const ShortConvConfig& config, uint32_t layer,

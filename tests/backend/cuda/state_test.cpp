@@ -110,6 +110,37 @@ TEST(CudaState, recurrences_match_the_cpu_and_keep_state_before_drafts) {
   }
 }
 
+TEST(CudaState, the_scan_of_mamba_matches_the_cpu_and_keeps_state_before_drafts) {
+  BothBackends both;
+  for (const uint32_t n_channels : {16u, 80u, 144u}) {
+    for (const uint32_t dim : {1u, 16u, 40u}) {
+      EXPECT_TRUE(both.agree([&](Backend& backend) {
+        const size_t per_run = size_t{n_channels} * dim;
+        const Buffer states = placed(backend, random_floats(3 * per_run, 1));
+        std::vector<float> factors = random_floats(per_run, 2);
+        for (float& factor : factors) factor = -std::abs(factor);
+        const Buffer decays = placed(backend, factors);
+        const Buffer biases = placed(backend, random_floats(n_channels, 3));
+        const Buffer skips = placed(backend, random_floats(n_channels, 4));
+        PlacedRows x(backend, 9, n_channels, random_rows(9, n_channels, 5));
+        PlacedRows steps(backend, 9, n_channels, random_rows(9, n_channels, 6));
+        PlacedRows b(backend, 9, dim, random_rows(9, dim, 7));
+        PlacedRows c(backend, 9, dim, random_rows(9, dim, 8));
+        PlacedRows out(backend, 9, n_channels);
+        const StateRun runs[] = {{states.floats(), 0, 1, 0},
+                                 {states.floats() + per_run, 1, 5, 2},
+                                 {states.floats() + 2 * per_run, 6, 3, 3}};
+        backend.selective_scan({decays.floats(), biases.floats(), skips.floats()}, runs,
+                               {x.rows, steps.rows, b.rows, c.rows}, out.rows);
+        std::vector<float> all = out.values();
+        append(all, floats_of(backend, states));
+        return all;
+      })) << n_channels
+          << " channels, " << dim;
+    }
+  }
+}
+
 TEST(CudaState, state_matrices_of_draft_tokens_are_allocated_in_advance) {
   BothBackends both;
   WorkLimits limits;

@@ -418,6 +418,26 @@ TEST(HfConfig, factors_of_falcon_h1_become_keys) {
               HasSubstr("a divisor of the 1024 channels"));
 }
 
+TEST(HfConfig, layers_of_jamba_have_periods_and_offsets) {
+  const FolderConfig c = read(
+      config("jamba", R"("num_key_value_heads":2,"attn_layer_period":4,"attn_layer_offset":1)"));
+  const auto model = read_config(c.metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  for (uint32_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(model->layers[i].if_attention() != nullptr, i % 4 == 1) << i;
+    EXPECT_EQ(model->layers[i].experts() != nullptr, i % 2 == 1) << i;
+  }
+  EXPECT_EQ(real_of(c, "jamba.ssm.time_step_rank"), 4);  // 64 / 16
+  EXPECT_EQ(real_of(read(config("jamba", R"("num_experts":1)")), "jamba.expert_count"), 0);
+  for (const auto& [more, message] : {
+           std::pair(R"("attn_layer_offset":8)", "expected less than 8"),
+           std::pair(R"("expert_layer_offset":0)", "expected 1"),
+           std::pair(R"("mamba_conv_bias":false)", "expected true"),
+       }) {
+    EXPECT_THAT(error_of(config("jamba", more)).message, HasSubstr(message)) << more;
+  }
+}
+
 TEST(HfConfig, unknown_values_are_rejected_with_the_known_ones) {
   const Error type = error_of(config("rwkv"));
   EXPECT_EQ(type.code, ErrorCode::kUnsupported);

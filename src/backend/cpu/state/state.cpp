@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/ops/scan_limits.h"
 #include "base/check.h"
 
 namespace kvik::cpu {
@@ -11,6 +12,7 @@ namespace {
 constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
 // Channels per item of a convolution; a multiple of the lanes.
 constexpr uint32_t kPieceChannels = 512;
+constexpr uint32_t kScanChannels = 64;  // the same of selective_scan()
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
@@ -101,6 +103,39 @@ void State::short_conv(const ConvShape& shape, std::span<const StateRun> runs, R
                                    .n_tokens = run.n_rows,
                                    .n_kept = run.n_kept(),
                                    .is_activated = shape.is_activated});
+            });
+}
+
+void State::selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,
+                           const ScanRows& in, Rows out) {
+  const uint32_t n_channels = out.n_cols;
+  CHECK(n_channels % 16 == 0 && in.x.n_cols == n_channels && in.steps.n_cols == n_channels);
+  CHECK(in.b.n_cols == in.c.n_cols && in.b.n_cols <= kMaxScanState);
+  check_runs(runs, out.n_rows);
+  const uint32_t n_pieces = ceil_div(n_channels, kScanChannels);
+  for_items(runs.size() * n_pieces, n_rows_of(runs) * n_channels * in.b.n_cols,
+            [&](size_t item, uint32_t) {
+              const StateRun& run = runs[item / n_pieces];
+              const uint32_t first = static_cast<uint32_t>(item % n_pieces) * kScanChannels;
+              kernels_.selective_scan({.state = run.state + first,
+                                       .factors = weights.factors + first,
+                                       .biases = weights.biases + first,
+                                       .skips = weights.skips + first,
+                                       .channel_step = n_channels,
+                                       .x = row_of(in.x, run.first_row) + first,
+                                       .steps = row_of(in.steps, run.first_row) + first,
+                                       .b = row_of(in.b, run.first_row),
+                                       .c = row_of(in.c, run.first_row),
+                                       .out = row_of(out, run.first_row) + first,
+                                       .x_step = in.x.stride,
+                                       .steps_step = in.steps.stride,
+                                       .b_step = in.b.stride,
+                                       .c_step = in.c.stride,
+                                       .out_step = out.stride,
+                                       .n_channels = std::min(kScanChannels, n_channels - first),
+                                       .state_dim = in.b.n_cols,
+                                       .n_tokens = run.n_rows,
+                                       .n_kept = run.n_kept()});
             });
 }
 

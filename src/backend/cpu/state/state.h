@@ -39,6 +39,8 @@ class State {
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) {
     recur(shape, runs, in, {}, skips, kernels_.state_space, out);
   }
+  void selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,
+                      const ScanRows& in, Rows out);
 
  private:
   void gate(void (*kernel)(const GateTask&), Rows a, Rows b, std::span<const float> factors,

@@ -178,6 +178,44 @@ void state_space(const RecurrenceTask& task) {
   }
 }
 
+// Advances 16 channels at a time. Their states stay in the first-level cache.
+void selective_scan(const ScanTask& given) {
+  const ScanTask task = given;  // stores to rows cannot alias this copy
+  for (uint32_t t = 0; t < task.n_tokens; ++t) {
+    float* steps = task.steps + t * task.steps_step;
+    for (uint32_t i = 0; i < task.n_channels; ++i) {
+      steps[i] = static_cast<float>(exact_softplus(double{steps[i]} + double{task.biases[i]}));
+    }
+  }
+  for (uint32_t first = 0; first < task.n_channels; first += kLanes) {
+    F32x16 state[kMaxScanState];
+    for (uint32_t n = 0; n < task.state_dim; ++n) {
+      state[n] = load(task.state + n * task.channel_step + first);
+    }
+    const auto keep = [&] {
+      for (uint32_t n = 0; n < task.state_dim; ++n) {
+        store(task.state + n * task.channel_step + first, state[n]);
+      }
+    };
+    for (uint32_t t = 0; t < task.n_tokens; ++t) {
+      if (t == task.n_kept) keep();
+      const float* b = task.b + t * task.b_step;
+      const float* c = task.c + t * task.c_step;
+      const F32x16 step = load(task.steps + t * task.steps_step + first);
+      const F32x16 x = load(task.x + t * task.x_step + first);
+      const F32x16 added = mul(step, x);
+      F32x16 out = mul(load(task.skips + first), x);
+      for (uint32_t n = 0; n < task.state_dim; ++n) {
+        const F32x16 factor = load(task.factors + n * task.channel_step + first);
+        state[n] = fma(exp(mul(step, factor)), state[n], mul(set1(b[n]), added));
+        out = fma(set1(c[n]), state[n], out);
+      }
+      store(task.out + t * task.out_step + first, out);
+    }
+    if (task.n_kept == task.n_tokens) keep();
+  }
+}
+
 // Returns channels [first, first + n) of the input at row `row`, n ≤ 16. Rows below 0 come from the
 // state.
 inline F32x16 input_of(const ConvTask& task, int64_t row, uint32_t first, uint32_t n) {
@@ -281,6 +319,7 @@ const StateKernels kStateKernels = {
     .steps = steps,
     .delta_rule = delta_rule,
     .state_space = state_space,
+    .selective_scan = selective_scan,
     .short_conv = short_conv,
     .l2_norm = l2_norm,
 };

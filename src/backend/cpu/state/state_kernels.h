@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/exact_math.h"  // for state.inl
+#include "backend/ops/scan_limits.h"
 
 // Kernels of recurrent layers, one table per instruction set. All tables give the same bits.
 namespace kvik::cpu {
@@ -49,11 +50,27 @@ struct GateTask {
   uint32_t n_heads;
 };
 
+// Mamba's recurrence (ScanRows) of channels [0, n_channels), a multiple of 16, for the rows of one
+// run. Pointers are at the first channel and row; the steps are distances to the next row.
+struct ScanTask {
+  float* state;                           // values of a channel are channel_step apart
+  const float *factors, *biases, *skips;  // the same
+  size_t channel_step;
+  const float* x;
+  float* steps;
+  const float *b, *c;
+  float* out;
+  size_t x_step, steps_step, b_step, c_step, out_step;
+  uint32_t n_channels, state_dim, n_tokens;
+  uint32_t n_kept;  // tokens that change the state; later ones are draft tokens
+};
+
 struct StateKernels {
   void (*gates)(const GateTask& task);
   void (*steps)(const GateTask& task);
   void (*delta_rule)(const RecurrenceTask& task);
   void (*state_space)(const RecurrenceTask& task);
+  void (*selective_scan)(const ScanTask& task);
   void (*short_conv)(const ConvTask& task);
   // Normalizes one head: out = scale · x / sqrt(Σ x² + eps).
   void (*l2_norm)(const float* x, float* out, uint32_t n, float eps, float scale);

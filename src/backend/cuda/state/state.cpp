@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/ops/scan_limits.h"
 #include "base/check.h"
 
 namespace kvik::cuda {
@@ -71,6 +72,28 @@ void State::gate(const Kernel<GateTask>& kernel, Rows a, Rows b, std::span<const
                           .biases = tables_.put(biases),
                           .n_rows = a.n_rows,
                           .n_heads = a.n_cols}));
+}
+
+void State::selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,
+                           const ScanRows& in, Rows out) {
+  CHECK(in.x.n_cols == out.n_cols && in.steps.n_cols == out.n_cols);
+  CHECK(in.b.n_cols == in.c.n_cols && in.b.n_cols <= kMaxScanState);
+  const Grid grid = {.x = ceil_div(out.n_cols, kStateThreads),
+                     .y = static_cast<uint32_t>(runs.size()),
+                     .z = 1,
+                     .n_threads = kStateThreads};
+  require(stream_.launch(kernels_.selective_scan, grid,
+                         {.runs = place(runs, out.n_rows),
+                          .x = view_of(in.x),
+                          .steps = view_of(in.steps),
+                          .b = view_of(in.b),
+                          .c = view_of(in.c),
+                          .out = view_of(out),
+                          .factors = weights.factors,
+                          .biases = weights.biases,
+                          .skips = weights.skips,
+                          .n_channels = out.n_cols,
+                          .state_dim = in.b.n_cols}));
 }
 
 uint64_t State::scratch_bytes(const WorkLimits& limits) {

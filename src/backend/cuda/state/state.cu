@@ -168,6 +168,40 @@ __global__ void recur(RecurrenceTask t) {
   }
 }
 
+// Draft tokens follow those that the state keeps.
+__global__ void selective_scan(ScanTask t) {
+  const uint32_t channel = blockIdx.x * blockDim.x + threadIdx.x;
+  if (channel >= t.n_channels) return;
+  const PlacedState run = t.runs[blockIdx.y];
+  float state[kMaxScanState];
+  for (uint32_t n = 0; n < t.state_dim; ++n) {
+    state[n] = run.state[static_cast<size_t>(n) * t.n_channels + channel];
+  }
+  for (uint32_t token = 0; token <= run.n_rows; ++token) {
+    if (token == run.n_kept) {
+      for (uint32_t n = 0; n < t.state_dim; ++n) {
+        run.state[static_cast<size_t>(n) * t.n_channels + channel] = state[n];
+      }
+    }
+    if (token == run.n_rows) return;
+    const uint32_t row = run.first_row + token;
+    const float* b = row_of(t.b, row);
+    const float* c = row_of(t.c, row);
+    const auto step =
+        static_cast<float>(exact_softplus(static_cast<double>(row_of(t.steps, row)[channel]) +
+                                          static_cast<double>(t.biases[channel])));
+    const float x = row_of(t.x, row)[channel];
+    const float added = step * x;
+    float out = t.skips[channel] * x;
+    for (uint32_t n = 0; n < t.state_dim; ++n) {
+      const float factor = t.factors[static_cast<size_t>(n) * t.n_channels + channel];
+      state[n] = fmaf(exp_of(step * factor), state[n], b[n] * added);
+      out = fmaf(c[n], state[n], out);
+    }
+    row_of(t.out, row)[channel] = out;
+  }
+}
+
 }  // namespace
 
 const StateKernels kStateKernels = {
@@ -177,6 +211,7 @@ const StateKernels kStateKernels = {
     .l2_norm = kernel_of<L2NormTask, l2_norm>("l2_norm"),
     .delta_rule = kernel_of<RecurrenceTask, recur<true>>("delta_rule"),
     .state_space = kernel_of<RecurrenceTask, recur<false>>("state_space"),
+    .selective_scan = kernel_of<ScanTask, selective_scan>("selective_scan"),
 };
 
 }  // namespace kvik::cuda

@@ -34,6 +34,8 @@ class State {
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) {
     recur(kernels_.state_space, shape, runs, in, skips, out);
   }
+  void selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,
+                      const ScanRows& in, Rows out);
 
   // Return the bytes of scratch memory that recurrences need within the limits, and allocate it.
   static uint64_t scratch_bytes(const WorkLimits& limits);

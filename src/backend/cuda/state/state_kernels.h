@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cuda/kernel/grid.h"
+#include "backend/ops/scan_limits.h"
 
 // Kernels of recurrent layers. The layouts are those of backend/cpu/state/state.inl and
 // state_kernels.h, and the arithmetic gives the same bits. All pointers are device pointers.
@@ -66,11 +67,21 @@ struct GateTask {
   uint32_t n_rows, n_heads;
 };
 
+// Mamba's recurrence (ScanRows), with a thread per channel. Grid: [pieces of kStateThreads
+// channels, runs], kStateThreads.
+struct ScanTask {
+  const PlacedState* runs;
+  RowsView x, steps, b, c, out;
+  const float *factors, *biases, *skips;  // [state_dim, n_channels], [n_channels], [n_channels]
+  uint32_t n_channels, state_dim;
+};
+
 struct StateKernels {
   Kernel<GateTask> gates, steps;
   Kernel<ConvTask> short_conv;
   Kernel<L2NormTask> l2_norm;
   Kernel<RecurrenceTask> delta_rule, state_space;
+  Kernel<ScanTask> selective_scan;
 };
 
 extern const StateKernels kStateKernels;

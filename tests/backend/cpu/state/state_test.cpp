@@ -235,6 +235,76 @@ TEST(StateGates, are_the_exact_functions_on_every_instruction_set) {
   }
 }
 
+constexpr uint32_t kScanned = 144, kScanDim = 16;  // channels in three pieces
+
+// Scans kTokens tokens from a random state. Steps become their softplus, so that each cut has a
+// copy.
+Result scan(const StateKernels& kernels, const std::vector<Cut>& cuts) {
+  ThreadPool pool(2);
+  HostMemory memory;
+  State state(kernels, memory, pool);
+  auto x = random_floats(kTokens * kScanned, 1), b = random_floats(kTokens * kScanDim, 3),
+       c = random_floats(kTokens * kScanDim, 4);
+  auto factors = random_floats(kScanDim * kScanned, 5);
+  for (float& factor : factors) factor = -std::abs(factor);
+  const auto biases = random_floats(kScanned, 6), skips = random_floats(kScanned, 7);
+  Result result{random_floats(kScanDim * kScanned, 8), std::vector<float>(kTokens * kScanned)};
+  uint32_t first = 0;
+  for (const Cut& cut : cuts) {
+    auto steps = random_floats(kTokens * kScanned, 2);
+    const StateRun run{result.state.data(), first, cut.n_rows, cut.n_draft_tokens};
+    state.selective_scan({factors.data(), biases.data(), skips.data()}, {&run, 1},
+                         {.x = rows_over(x, kTokens),
+                          .steps = rows_over(steps, kTokens),
+                          .b = rows_over(b, kTokens),
+                          .c = rows_over(c, kTokens)},
+                         rows_over(result.out, kTokens));
+    first += run.n_kept();
+  }
+  return result;
+}
+
+TEST(SelectiveScan, is_the_formula_on_every_instruction_set) {
+  const auto x = random_floats(kTokens * kScanned, 1), steps = random_floats(kTokens * kScanned, 2),
+             b = random_floats(kTokens * kScanDim, 3), c = random_floats(kTokens * kScanDim, 4),
+             factors = random_floats(kScanDim * kScanned, 5), biases = random_floats(kScanned, 6),
+             skips = random_floats(kScanned, 7), begin = random_floats(kScanDim * kScanned, 8);
+  std::vector<Result> got;
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (isa.runs_here()) got.push_back(scan(isa.state, {{kTokens}}));
+  }
+  for (uint32_t channel = 0; channel < kScanned; ++channel) {
+    std::vector<double> state(kScanDim);
+    for (uint32_t n = 0; n < kScanDim; ++n) state[n] = begin[n * kScanned + channel];
+    for (uint32_t t = 0; t < kTokens; ++t) {
+      const size_t at = size_t{t} * kScanned + channel;
+      const double step = std::log1p(std::exp(double{steps[at]} + double{biases[channel]}));
+      double out = double{skips[channel]} * x[at];
+      for (uint32_t n = 0; n < kScanDim; ++n) {
+        const double decay = std::exp(-step * std::abs(factors[n * kScanned + channel]));
+        state[n] = decay * state[n] + b[t * kScanDim + n] * step * x[at];
+        out += c[t * kScanDim + n] * state[n];
+      }
+      ASSERT_NEAR(got[0].out[at], out, 1e-4 * (1 + std::abs(out))) << channel << " " << t;
+    }
+  }
+  for (const Result& other : got) {
+    EXPECT_TRUE(same_bytes(other.out, got[0].out));
+    EXPECT_TRUE(same_bytes(other.state, got[0].state));
+  }
+}
+
+TEST(SelectiveScan, steps_and_draft_tokens_do_not_change_bits) {
+  const StateKernels& kernels = find_instruction_set("")->state;
+  const Result whole = scan(kernels, {{kTokens}});
+  for (const std::vector<Cut>& cuts : std::vector<std::vector<Cut>>{
+           {{1}, {69}}, {{3, 2}, {1}, {68}}, {{70, 69}, {69}}, {{5, 5}, {70, 1}, {1}}}) {
+    const Result cut = scan(kernels, cuts);
+    EXPECT_TRUE(same_bytes(cut.out, whole.out));
+    EXPECT_TRUE(same_bytes(cut.state, whole.state));
+  }
+}
+
 TEST(ShortConv, steps_and_draft_tokens_do_not_change_bits) {
   constexpr uint32_t kChannels = 530, kConvKernel = 4;
   const auto conv_weights = random_floats(kConvKernel * kChannels, 1),
