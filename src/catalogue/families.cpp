@@ -32,6 +32,7 @@
 #include "catalogue/families/qwen.h"
 #include "catalogue/families/recurrent/falcon_h1.h"
 #include "catalogue/families/recurrent/jamba.h"
+#include "catalogue/families/recurrent/kimi_linear.h"
 #include "catalogue/families/recurrent/lfm.h"
 #include "catalogue/families/recurrent/nemotron.h"
 #include "catalogue/families/recurrent/qwen_delta.h"
@@ -63,7 +64,7 @@ constexpr auto kFamilies =
            kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
            kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
            kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies,
-           kFalconH1Families, kJambaFamilies, kBertFamilies);
+           kFalconH1Families, kJambaFamilies, kKimiLinearFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

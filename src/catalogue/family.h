@@ -60,6 +60,8 @@ struct FolderType {
   bool has_transposed_matrices = false;  // matrices of the layers are stored transposed (GPT-2)
   ExpertStacks stacks = ExpertStacks::kUsual;
   std::span<const FolderName> names = {};  // names of tensors that differ from the usual ones
+  // Prefix of an MLP's names that replaces "mlp." in some folders; empty: none.
+  std::string_view other_mlp = {};
   // Names of the stacked experts of a layer: gate and up, and down.
   std::string_view gate_up_stack = "mlp.experts.gate_up_proj";
   std::string_view up_stack = {};  // of up alone if gate_up_stack has only gate
@@ -76,7 +78,7 @@ struct FolderType {
 };
 
 // Kind of the recurrent layers.
-enum class Recurrence : uint8_t { kNone, kDelta, kShortConv, kStateSpace, kSelective };
+enum class Recurrence : uint8_t { kNone, kDelta, kShortConv, kStateSpace, kSelective, kKda };
 
 // Occurrence of certain tensors in the models of a family.
 enum class Presence : uint8_t { kNone, kOptional, kAlways };

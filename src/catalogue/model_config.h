@@ -198,8 +198,8 @@ struct NoFeedForward {};
 // A layer consists of a mixer and a feed-forward block, which both add to the residual stream. In
 // some models it has only one of the two.
 struct LayerConfig {
-  std::variant<AttentionConfig, DeltaConfig, ShortConvConfig, StateSpaceConfig, SelectiveConfig,
-               NoMixer>
+  std::variant<AttentionConfig, DeltaConfig, KdaConfig, ShortConvConfig, StateSpaceConfig,
+               SelectiveConfig, NoMixer>
       mixer;
   std::variant<MlpConfig, ExpertsConfig, NoFeedForward> feed_forward;
   // Runs in parallel with attention, on the same norm (Falcon-H1).

@@ -81,7 +81,8 @@ Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, co
                                  uint32_t n_heads) {
   const bool is_list = family.recurrence.kind == Recurrence::kShortConv ||
                        family.recurrence.kind == Recurrence::kStateSpace ||
-                       family.recurrence.kind == Recurrence::kSelective;
+                       family.recurrence.kind == Recurrence::kSelective ||
+                       family.recurrence.kind == Recurrence::kKda;
   if (!is_list) {
     TRY_ASSIGN(const auto all, read_heads_of_layers(keys, family, c, {kKvHeads, n_heads}));
     return all.front();

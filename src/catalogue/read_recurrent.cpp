@@ -95,6 +95,21 @@ Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig
                                                keys.full("shortconv.l_cache"), s.kernel_size));
 }
 
+Result<KdaConfig> read_kda(const KeyReader& keys, const ModelConfig& config) {
+  KdaConfig k{.n_heads = config.attention().n_heads};
+  TRY_ASSIGN(k.head_dim, keys.count("kda.head_dim", kMaxHeadDim));
+  TRY_ASSIGN(k.kernel_size, keys.count("ssm.conv_kernel", kMaxKernelSize));
+  if (k.kernel_size > 1 && uint64_t{k.n_heads} * k.head_dim * 4 <= kMaxDim) {
+    TRY(check_lanes(keys, "kda.head_dim", k.head_dim));
+    return k;
+  }
+  return fail(
+      ErrorCode::kCorrupt,
+      fmt::format("'{}' is {} with {} heads and {} taps, expected at most {} columns, and 2 "
+                  "taps or more",
+                  keys.full("kda.head_dim"), k.head_dim, k.n_heads, k.kernel_size, kMaxDim));
+}
+
 Result<SelectiveConfig> read_selective(const KeyReader& keys) {
   SelectiveConfig s;
   TRY_ASSIGN(s.inner_dim, keys.count("ssm.inner_size", kMaxDim));
@@ -162,6 +177,10 @@ Result<void> read_recurrent_layers(const KeyReader& keys, const Family& family,
     case Recurrence::kSelective: {
       TRY_ASSIGN(const SelectiveConfig selective, read_selective(keys));
       return replace_listed(keys, selective, config);
+    }
+    case Recurrence::kKda: {
+      TRY_ASSIGN(const KdaConfig kda, read_kda(keys, config));
+      return replace_listed(keys, kda, config);
     }
     case Recurrence::kDelta:
       break;

@@ -39,6 +39,23 @@ struct DeltaConfig {
   uint64_t state_floats() const { return conv_state_floats() + matrix_floats(); }
 };
 
+// Kimi Delta Attention (KDA, Kimi Linear 2025, eq. 1): the gated delta rule with a decay for each
+// channel of a key, g = e^(A softplus(f + bias)). The inputs f of the decays and of the output
+// gate, which is a sigmoid, are projections of low rank.
+struct KdaConfig {
+  uint32_t n_heads = 0;
+  uint32_t head_dim = 0;  // of keys and of values, and the rank of both projections
+  uint32_t kernel_size = 0;
+
+  uint32_t inner_dim() const { return n_heads * head_dim; }
+  uint32_t conv_dim() const { return 3 * inner_dim(); }
+  // Returns the output size of the input projections: q, k and v, both low ranks, and β.
+  uint32_t in_dim() const { return conv_dim() + 2 * head_dim + n_heads; }
+
+  uint64_t conv_state_floats() const { return uint64_t{kernel_size - 1} * conv_dim(); }
+  uint64_t state_floats() const { return conv_state_floats() + uint64_t{inner_dim()} * head_dim; }
+};
+
 // A gated short convolution (LFM2, Liquid AI 2025): with the three parts b, c and x of the input
 // projection, out = c · convolution(b · x).
 struct ShortConvConfig {

@@ -84,6 +84,13 @@ constexpr RoleEntry kRoles[] = {
     {kStepNorm, kNorm, "ssm_dt_norm.weight", "mamba.dt_layernorm.weight"},
     {kSelectInNorm, kNorm, "ssm_b_norm.weight", "mamba.b_layernorm.weight"},
     {kSelectOutNorm, kNorm, "ssm_c_norm.weight", "mamba.c_layernorm.weight"},
+    {kQConv, kConvKernel, "ssm_conv1d_q.weight", "self_attn.q_conv1d.weight"},
+    {kKConv, kConvKernel, "ssm_conv1d_k.weight", "self_attn.k_conv1d.weight"},
+    {kVConv, kConvKernel, "ssm_conv1d_v.weight", "self_attn.v_conv1d.weight"},
+    {kDecayDown, kMatrix, "ssm_f_a.weight", "self_attn.f_a_proj.weight"},
+    {kDecayUp, kMatrix, "ssm_f_b.weight", "self_attn.f_b_proj.weight"},
+    {kGateDown, kMatrix, "ssm_g_a.weight", "self_attn.g_a_proj.weight"},
+    {kGateUp, kMatrix, "ssm_g_b.weight", "self_attn.g_b_proj.weight"},
     {kConvIn, kMatrix, "shortconv.in_proj.weight"},
     {kConvWeights, kConvKernel, "shortconv.conv.weight"},
     {kConvOutput, kMatrix, "shortconv.out_proj.weight"},
@@ -268,6 +275,22 @@ class LayerTensors {
     add(kSpaceSkip, {s.n_heads, 1});
     add_optional(kStateNorm, {s.n_groups, s.inner_dim() / s.n_groups}, s.is_norm_optional);
     add(kStateOutput, {c_.model_dim, s.inner_dim()});
+  }
+
+  void list(const KdaConfig& k) {
+    for (const TensorRole role : {kQ, kK, kV}) add(role, {k.inner_dim(), c_.model_dim});
+    for (const TensorRole role : {kQConv, kKConv, kVConv}) {
+      add(role, {k.inner_dim(), 1, k.kernel_size});
+    }
+    add(kDecayDown, {k.head_dim, c_.model_dim});
+    add(kDecayUp, {k.inner_dim(), k.head_dim});
+    add(kGateDown, {k.head_dim, c_.model_dim});
+    add(kGateUp, {k.inner_dim(), k.head_dim});
+    add(kStateBeta, {k.n_heads, c_.model_dim});
+    add(kStateStepBias, {k.inner_dim()});
+    add(kStateDecay, {k.n_heads, 1});
+    add(kStateNorm, {k.head_dim});
+    add(kAttentionOutput, {c_.model_dim, k.inner_dim()});
   }
 
   void list(const SelectiveConfig& s) {

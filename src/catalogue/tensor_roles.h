@@ -79,6 +79,13 @@ enum class TensorRole : uint8_t {
   kStepNorm,   // norms of dt, B and C
   kSelectInNorm,
   kSelectOutNorm,
+  kQConv,  // KDA: convolution weights of Q, K and V
+  kKConv,
+  kVConv,
+  kDecayDown,  // KDA: projections to the inputs of the decays
+  kDecayUp,
+  kGateDown,  // KDA: projections to the output gate
+  kGateUp,
   kConvIn,  // short convolution: projection of x to its three inputs
   kConvWeights,
   kConvOutput,

@@ -41,12 +41,14 @@ Rows LatentProjection::project(uint32_t layer, ResidualStream& x, const RopeTabl
     raw = buffers_.queries.slice(0, x.n_rows()).columns(0, a.n_heads * l.q_dim());
     backend_.matmul(first, *w.latent.q_up, raw);
   }
-  const RopePairing pairing = ropes.pairing(a.rope);
-  const RopeAngles angles = ropes.angles(a.rope);
-  backend_.rope(raw.columns(l.qk_nope_head_dim, raw.n_cols - l.qk_nope_head_dim), l.q_dim(),
-                pairing, angles);
   backend_.rms_norm(latent, w.latent.kv_norm.floats(), l.rank, eps, latent);
-  backend_.rope(k.columns(l.rank, l.qk_rope_head_dim), l.qk_rope_head_dim, pairing, angles);
+  if (a.has_rope) {
+    const RopePairing pairing = ropes.pairing(a.rope);
+    const RopeAngles angles = ropes.angles(a.rope);
+    backend_.rope(raw.columns(l.qk_nope_head_dim, raw.n_cols - l.qk_nope_head_dim), l.q_dim(),
+                  pairing, angles);
+    backend_.rope(k.columns(l.rank, l.qk_rope_head_dim), l.qk_rope_head_dim, pairing, angles);
+  }
 
   const HeadRows still{raw, a.n_heads, l.q_dim(), 0, l.qk_nope_head_dim};
   const HeadRows rope_rows{raw, a.n_heads, l.q_dim(), l.qk_nope_head_dim, l.qk_rope_head_dim};

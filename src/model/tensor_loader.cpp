@@ -16,6 +16,11 @@
 namespace kvik {
 namespace {
 
+std::vector<uint64_t> without_ones(std::vector<uint64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
 std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index) {
   std::vector<std::string_view> others;  // types of GGUF files other than q2_k to q8_0
   for (const ElementTraits& t : element_types()) {
@@ -58,7 +63,10 @@ Result<size_t> TensorLoader::take(const TensorSpec& spec) {
   const bool is_one_row = kind_of(spec.id.role) == TensorKind::kRouting && info.shape.size() == 2 &&
                           spec.shape.size() == 1 && info.shape[0] == 1 &&
                           info.shape[1] == spec.shape[0];
-  if (!is_one_row && info.shape != spec.shape) {
+  // Axes of size 1 in lists of numbers, such as those of Kimi Linear's convolutions.
+  const bool is_alike = is_list(kind_of(spec.id.role)) && info.shape.size() > 2 &&
+                        without_ones(info.shape) == without_ones(spec.shape);
+  if (!is_one_row && !is_alike && info.shape != spec.shape) {
     return fail(
         ErrorCode::kCorrupt,
         fmt::format("tensor '{}' has the shape [{}], expected [{}]", source_.name_in_file(*index),

@@ -270,6 +270,35 @@ TEST(RecentFamilies, jamba_has_layers_of_mamba_1_and_experts_in_every_nth_layer)
   EXPECT_EQ(error_of(keys().set("ssm.conv_kernel", uint64_t{1})).code, ErrorCode::kUnsupported);
 }
 
+TEST(RecentFamilies, kimi_linear_has_layers_of_kda_and_latent_attention_without_rope) {
+  const auto keys = [] {
+    std::vector<uint64_t> n_kv_heads(12, 0);
+    n_kv_heads[3] = n_kv_heads[7] = 1;
+    return Keys("kimi-linear")
+        .set("attention.head_count_kv", Metadata::Value(n_kv_heads))
+        .set("attention.kv_lora_rank", uint64_t{32})
+        .set("attention.key_length", uint64_t{48})
+        .set("attention.value_length", uint64_t{32})
+        .set("attention.key_length_mla", uint64_t{40})
+        .set("attention.value_length_mla", uint64_t{24})
+        .set("rope.dimension_count", uint64_t{16})
+        .set("kda.head_dim", uint64_t{16})
+        .set("ssm.conv_kernel", uint64_t{4});
+  };
+  const ModelConfig c = read(keys());
+  EXPECT_EQ(c.n_attention_layers(), 2u);
+  const AttentionConfig& a = c.layers[3].attention();
+  EXPECT_FALSE(a.has_rope);
+  EXPECT_EQ(a.latent.rank, 32u);
+  EXPECT_EQ(a.n_kv_heads, 1u);
+  const auto& k = std::get<KdaConfig>(c.layers[0].mixer);
+  EXPECT_EQ(k.n_heads, 6u);
+  EXPECT_EQ(k.state_floats(), 3u * 3 * 96 + 96 * 16);
+  EXPECT_EQ(error_of(keys().set("kda.head_dim", uint64_t{24})).code, ErrorCode::kUnsupported);
+  EXPECT_EQ(error_of(keys().set("ssm.conv_kernel", uint64_t{1})).code, ErrorCode::kCorrupt);
+  EXPECT_EQ(error_of(keys().erase("kda.head_dim")).code, ErrorCode::kCorrupt);
+}
+
 TEST(RecentFamilies, v_of_mimo_v2_is_narrower_than_k_and_windows_have_sinks) {
   const auto keys = [] {
     return Keys("mimo2")

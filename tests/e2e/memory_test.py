@@ -65,7 +65,8 @@ class Plan(unittest.TestCase):
                     own = [kinds.heads(i) for i in range(layers) if not kinds.shares(i)]
                     self.assertEqual(p["kv_bytes_per_token"], sum(2 * n * head for n, head in own) * element_bytes, name)
                 elif "latent" in extra:
-                    self.assertEqual(p["kv_bytes_per_token"], layers * latent_bytes(kv_type, *extra["latent"]), name)
+                    n_own = sum(state_layers.attends(extra, i, layers) for i in range(layers))
+                    self.assertEqual(p["kv_bytes_per_token"], n_own * latent_bytes(kv_type, *extra["latent"]), name)
                 else:
                     own = [extra.get("window_kv_heads", kv_heads) if i in extra.get("windowed", ()) else kv_heads
                            for i in range(layers) if state_layers.attends(extra, i, layers)]

@@ -31,6 +31,7 @@ IGNORED_KEYS = re.compile(r"dropout|_range$|router_aux|^output_|^use_cache$|_tok
 IMPLIED_KEYS = {"qk_head_dim", "qkv_bias", "attention_out_bias", "no_rope_layer_interval", "topk_method", "moe_layer_end_index", "moe_norm_min",
                 "enable_moe_fp32_combine", "swiglu_alpha", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "reorder_and_upcast_attn",
                 "moe_layers"}
+MLP_NAMES = ("gate_proj.weight", "up_proj.weight", "down_proj.weight")
 XIELU = re.compile(r"N\.mlp\.act_fn\.(alpha_[pn]|beta|eps)")  # keys in GGUF files (src/format/hf/xielu.h)
 
 
@@ -55,6 +56,7 @@ class Catalogue:
             self.others.setdefault(name, "kHead")
         self.keys = dict(re.findall(r'\{(?:\.name = )?"(\w+)", (?:\.usual = )?"(\w+)"', source))
         self.stacks = set(re.findall(r'(?:gate_up|up|down)(?:_bias)?_stack = "([^"]+)"', source + read("src/catalogue/family.h")))
+        self.other_mlps = re.findall(r'other_mlp = "([^"]+)"', source)
         state = read("src/format/hf/state_tensors.h")
         self.stacks |= set(re.findall(r'kQkvzName =\s*"([^"]+)"', state))
         read_keys = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(os.path.join(ROOT, "src/format/hf/**/*.cpp"), recursive=True))
@@ -98,6 +100,9 @@ class Family:
 
     def place(self, pattern, shape):
         name = pattern.removeprefix("N.")
+        for other in self.catalogue.other_mlps:
+            if name.removeprefix(other) in MLP_NAMES:
+                name = "mlp." + name.removeprefix(other)
         if name in self.catalogue.usual:
             self.roles[self.catalogue.usual[name]].add(tuple(shape or ()))
         elif name in self.catalogue.others:

@@ -128,6 +128,16 @@ OF = {
                          "attn_layer_period": lambda key: key("block_count"), "attn_layer_offset": lambda key: key("attention.head_count_kv")[1].index(2),
                          "expert_layer_period": lambda key: key("interleave_moe_layer_step"),
                          "expert_layer_offset": lambda key: key("interleave_moe_layer_step") - 1}},
+    "kimi-linear": {"type": "kimi_linear", "names": {
+        "exp_probs_b.bias": "block_sparse_moe.gate.e_score_correction_bias", "ffn_gate_inp.weight": "block_sparse_moe.gate.weight",
+        **{f"ffn_{part}_shexp.weight": f"block_sparse_moe.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}},
+                    "keys": {"max_position_embeddings": "model_max_length", "num_experts_per_tok": "num_experts_per_token",
+                             "norm_topk_prob": "moe_renormalize", "n_group": "num_expert_group", "n_shared_experts": "num_shared_experts"},
+                    "config": {"moe_renormalize": True, "moe_router_activation_func": "sigmoid", "num_key_value_heads": lambda key: key("attention.head_count"),
+                               "mla_use_nope": True, "linear_attn_config": lambda key: {
+                                   "head_dim": key("kda.head_dim"), "num_heads": key("attention.head_count"), "short_conv_kernel_size": key("ssm.conv_kernel"),
+                                   "kda_layers": [i + 1 for i, n in enumerate(key("attention.head_count_kv")[1]) if n == 0],
+                                   "full_attn_layers": [i + 1 for i, n in enumerate(key("attention.head_count_kv")[1]) if n > 0]}}},
     "gptneox": {"type": "gpt_neox", "layers": "gpt_neox.layers.", "has_qkv_by_head": True,
                 "top": {"token_embd.weight": "gpt_neox.embed_in.weight", "output.weight": "embed_out.weight",
                         **{f"output_norm.{kind}": f"gpt_neox.final_layer_norm.{kind}" for kind in ("weight", "bias")}},

@@ -25,7 +25,7 @@ MATRICES = ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight"
             "attn_q_b.weight", "attn_kv_a_mqa.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", "ffn_gate_inp.weight",
             "ffn_gate_inp_shexp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_shexp.weight",
             "ffn_up_shexp.weight", "ffn_down_shexp.weight", "inp_gate.weight", "proj.weight", "attn_gate.weight", "ssm_beta.weight",
-            "ssm_alpha.weight", "ssm_ba.weight", "ssm_in.weight", "ssm_x.weight", "ssm_dt.weight", "ssm_out.weight", "shortconv.in_proj.weight", "shortconv.out_proj.weight")
+            "ssm_alpha.weight", "ssm_ba.weight", "ssm_in.weight", "ssm_x.weight", "ssm_dt.weight", "ssm_f_a.weight", "ssm_f_b.weight", "ssm_g_a.weight", "ssm_g_b.weight", "ssm_out.weight", "shortconv.in_proj.weight", "shortconv.out_proj.weight")
 TOP = ("token_embd.weight", "output.weight", "per_layer_model_proj.weight")
 
 # Modules of a folder that hold two matrices of a GGUF file; both then have the same A.
@@ -53,6 +53,8 @@ class Names(make_hf_model.Folder):
             return ("mixer." if self.arch in state_layers.HALVED else "mamba.") + state_layers.SPACE_NAMES[part]
         if self.arch == "jamba" and part in state_layers.SCAN_NAMES:
             return "mamba." + state_layers.SCAN_NAMES[part]
+        if self.arch == "kimi-linear" and part in state_layers.KDA_NAMES:
+            return "self_attn." + state_layers.KDA_NAMES[part]
         if self.arch == "granitehybrid" and part == "ffn_down.weight":
             return "shared_mlp.output_linear.weight"
         return state_layers.LAYER_NAMES.get(self.arch, {}).get(part) or super().layer_name(part)

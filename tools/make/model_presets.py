@@ -7,6 +7,7 @@
 #   rope: keys of the RoPE scaling; factors: "llama3" or "long", tensors of frequency divisors;
 #   delta: recurrent layers: key heads, value heads, dimension of a key and of a value, kernel size of the convolution, and the interval of attention layers;
 #   scan: layers of Mamba 1: channels, rank of the steps, dimension of the state, kernel size of the convolution, and the layers with attention;
+#   kda: layers of Kimi Delta Attention: dimension of the heads, kernel size of the convolution, and the layers with attention;
 #   scales: scales of embedding, residual, attention and logits;
 #   kinds: layers that differ: "every": interval of layers without a window, which have the stated head dim, while the others have
 #   "head"; "global_kv": KV heads of layers without a window; "k_is_v": these have no V; "sharing": number of trailing layers that read the K
@@ -226,6 +227,9 @@ PRESETS = {
                                 "feed_forward.gate_scale": 0.5, "feed_forward.scale": 0.5}}),
     "test-jamba":     ("jamba", 3, 64, 4, 2, 16, 96, 2048, 1e4,
                        {"scan": (128, 16, 16, 4, (1,)), "experts": (4, 2, 96), "keys": {"interleave_moe_layer_step": 2}}),
+    "test-kimilinear": ("kimi-linear", 4, 64, 4, 4, 32, 160, 2048, 1e4,
+                        {"kda": (16, 4, (2,)), "latent": (32, 0, 16, 16, 24), "experts": (8, 3, 96, 96), "dense_layers": 1,
+                         "keys": {"expert_shared_count": 1, "expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 2.5}}),
     "test-gptneox":   ("gptneox", 2, 64, 4, 4, 16, 160, 2048, 1e4, {"rope_dims": 4}),
     "test-starcoder": ("starcoder", 2, 64, 4, 1, 16, 160, 2048, 1e4, {}),
     "test-nemotron":  ("nemotron", 2, 64, 4, 2, 16, 160, 2048, 1e4, {"rope_dims": 8}),
@@ -307,6 +311,7 @@ FAMILIES = {
     "step35":   {"qk_norm": "head", "choice_bias": True, "own_gate": "head"},
     "falcon-h1": {"beside": True, "ffn_norm": "ffn_norm"},
     "jamba":    {"eps": 1e-6},
+    "kimi-linear": {"choice_bias": True},
     "gptneox":  {"layer_norm": "biased", "fused_qkv": True, "bias": True, "output_bias": True, "has_no_gate": True, "mlp_bias": True},
     "nemotron": {"layer_norm": "biased", "has_no_gate": True},
     "gpt2":     {"layer_norm": "biased", "fused_qkv": True, "bias": True, "output_bias": True, "has_no_gate": True, "mlp_bias": True,

@@ -74,6 +74,7 @@ FEATURES = {
     "step35": {"global_every": 4, "global_first": True, "window_unscaled": True, "global_halved": True, "sigmoid": True},
     "falcon-h1": {"beside": True, "ffn_norm": "ffn_norm", "logit_factor": True},
     "jamba": {"raw_weights": True},
+    "kimi-linear": {"latent": True, "unrotated_every": 1, "sigmoid": True},
     "gptneox": {"layer_norm": True, "parallel": True, "plain": "gelu"},
     "starcoder": {"layer_norm": True, "plain": "gelu_tanh", "unrotated_every": 1},
     "nemotron": {"layer_norm": True},

@@ -26,11 +26,11 @@ def unit(x):
 
 
 def delta_rule(q, k, v, decay, rate):
-    """Applies the delta rule: q, k [T, heads, key], v [T, heads, value], decay, rate [T, heads] -> [T, heads, value]."""
+    """Applies the delta rule: q, k [T, heads, key], v [T, heads, value], decay [T, heads] or [T, heads, key], rate [T, heads] -> [T, heads, value]."""
     state = np.zeros((v.shape[1], q.shape[2], v.shape[2]))
     out = np.empty_like(v)
     for t in range(len(q)):
-        state *= decay[t, :, None, None]
+        state *= decay[t].reshape(len(state), -1, 1)
         wrong = v[t] - np.einsum("hkv,hk->hv", state, k[t])
         state += np.einsum("hk,hv->hkv", k[t], wrong * rate[t, :, None])
         out[t] = np.einsum("hkv,hk->hv", state, q[t])
@@ -100,8 +100,20 @@ def scan_layer(g, L, h, eps):
     return (out * silu(z)) @ L("ssm_out.weight").T
 
 
+def kda_layer(g, L, h, eps):
+    """The mixer of kimi-linear: the delta rule with a decay for each channel of a key."""
+    T, heads, dim = len(h), g("attention.head_count"), g("kda.head_dim")
+    q, k, v = (silu(convolution(h @ L(f"attn_{n}.weight").T, L(f"ssm_conv1d_{n}.weight")[:, 0])).reshape(T, heads, dim) for n in "qkv")
+    q, k = unit(q) / np.sqrt(dim), unit(k)
+    low = lambda n: (h @ L(f"ssm_{n}_a.weight").T @ L(f"ssm_{n}_b.weight").T)
+    step = np.logaddexp(0, low("f") + L("ssm_dt.bias")).reshape(T, heads, dim)
+    out = delta_rule(q, k, v, np.exp(L("ssm_a")[:, 0][:, None] * step), sigmoid(h @ L("ssm_beta.weight").T))
+    out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
+    return (out.reshape(T, -1) * sigmoid(low("g"))) @ L("attn_output.weight").T
+
+
 # Architectures whose list of KV heads shows which layers have attention.
-LISTED = ("lfm2", "lfm2moe", "lfm3", "jamba", "granitehybrid", "nemotron_h", "nemotron_h_moe")
+LISTED = ("lfm2", "lfm2moe", "lfm3", "jamba", "kimi-linear", "granitehybrid", "nemotron_h", "nemotron_h_moe")
 HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
 SPACES = ("granitehybrid", *HALVED)
 FOLDER_SPACES = (*SPACES, "falcon-h1")  # the names of Mamba 2's tensors in folders
@@ -122,8 +134,8 @@ def layer(arch, g, L, h, eps):
         return conv_layer(L, h)
     if arch in SPACES:
         return space_layer(g, L, h, eps)
-    if arch == "jamba":
-        return scan_layer(g, L, h, eps)
+    if arch in ("jamba", "kimi-linear"):
+        return (scan_layer if arch == "jamba" else kda_layer)(g, L, h, eps)
     return delta_layer(g, L, h, eps)
 
 
@@ -140,6 +152,8 @@ SPACE_NAMES = {"ssm_in.weight": "in_proj.weight", "ssm_conv1d.weight": "conv1d.w
                "ssm_a": "A_log", "ssm_d": "D", "ssm_norm.weight": "norm.weight", "ssm_out.weight": "out_proj.weight"}
 SCAN_NAMES = {**SPACE_NAMES, "ssm_dt.bias": "dt_proj.bias", "ssm_dt.weight": "dt_proj.weight", "ssm_x.weight": "x_proj.weight",
               **{f"ssm_{part}_norm.weight": f"{part}_layernorm.weight" for part in ("dt", "b", "c")}}
+KDA_NAMES = {"ssm_beta.weight": "b_proj.weight", "ssm_dt.bias": "dt_bias", "ssm_a": "A_log", "ssm_norm.weight": "o_norm.weight",
+             **{f"ssm_conv1d_{n}.weight": f"{n}_conv1d.weight" for n in "qkv"}, **{f"ssm_{n}.weight": f"{n}_proj.weight" for n in ("f_a", "f_b", "g_a", "g_b")}}
 LFM2_NAMES = {"attn_norm.weight": "operator_norm.weight", "ffn_norm.weight": "ffn_norm.weight", "attn_q_norm.weight": "self_attn.q_layernorm.weight",
               "attn_k_norm.weight": "self_attn.k_layernorm.weight", "attn_output.weight": "self_attn.out_proj.weight",
               "shortconv.in_proj.weight": "conv.in_proj.weight", "shortconv.conv.weight": "conv.conv.weight", "shortconv.out_proj.weight": "conv.out_proj.weight",
@@ -160,6 +174,8 @@ TOP_NAMES = {**dict.fromkeys(("lfm2", "lfm3"), {"token_embd_norm.weight": "model
 
 def plain_tensor(arch, part, x):
     """Returns (name after "layers.N.", array) of a folder's tensor for a GGUF tensor, or None if the usual names apply."""
+    if part in KDA_NAMES and arch == "kimi-linear":
+        return "self_attn." + KDA_NAMES[part], logarithm_of(x).reshape(1, 1, -1, 1) if part == "ssm_a" else x
     if part in SCAN_NAMES and arch == "jamba":
         return "mamba." + SCAN_NAMES[part], logarithm_of(x) if part == "ssm_a" else x[:, None] if part == "ssm_conv1d.weight" else x
     if part in SPACE_NAMES and arch in FOLDER_SPACES:
@@ -266,6 +282,8 @@ def keys(arch, extra, u32, u32s):
         heads, width, groups, n, kernel, _ = extra["space"]
         return {"ssm.conv_kernel": u32(kernel), "ssm.state_size": u32(n), "ssm.group_count": u32(groups), "ssm.time_step_rank": u32(heads),
                 "ssm.inner_size": u32(heads * width)}
+    if "kda" in extra:
+        return {"kda.head_dim": u32(extra["kda"][0]), "ssm.conv_kernel": u32(extra["kda"][1])}
     if "scan" in extra:
         inner, rank, n, kernel, _ = extra["scan"]
         return {"ssm.conv_kernel": u32(kernel), "ssm.state_size": u32(n), "ssm.time_step_rank": u32(rank), "ssm.inner_size": u32(inner)}
@@ -278,7 +296,7 @@ def keys(arch, extra, u32, u32s):
     return found
 
 
-def tensors(out, p, arch, dim, extra):
+def tensors(out, p, arch, dim, extra, n_head):
     """Adds the tensors of a recurrent layer except its feed-forward."""
     if "convs" in extra:
         out.vec(p + "attn_norm.weight", dim, 1)
@@ -288,6 +306,8 @@ def tensors(out, p, arch, dim, extra):
     if "space" in extra:
         out.vec(p + "attn_norm.weight", dim, 1)
         return space_tensors(out, p, dim, *extra["space"][:5])
+    if "kda" in extra:
+        return kda_tensors(out, p, dim, *extra["kda"][:2], n_head)
     if "scan" in extra:
         out.vec(p + "attn_norm.weight", dim, 1)
         return scan_tensors(out, p, dim, *extra["scan"][:4])
@@ -306,6 +326,23 @@ def tensors(out, p, arch, dim, extra):
     out.all.append((p + "ssm_a", (n_v,), 0, lambda: decay_of(0.1 * out.rng.standard_normal(n_v, np.float32)).tobytes()))
     out.vec(p + "ssm_norm.weight", value, 1)
     out.mat(p + "ssm_out.weight", dim, n_v * value)
+
+
+def kda_tensors(out, p, dim, head_dim, kernel, n_head):
+    inner = n_head * head_dim
+    out.vec(p + "attn_norm.weight", dim, 1)
+    for name in "qkv":
+        out.mat(p + f"attn_{name}.weight", inner, dim)
+    for name in "qkv":
+        out.mat(p + f"ssm_conv1d_{name}.weight", inner, 1, kernel, t=0)
+    for name in "fg":
+        out.mat(p + f"ssm_{name}_a.weight", head_dim, dim)
+        out.mat(p + f"ssm_{name}_b.weight", inner, head_dim)
+    out.mat(p + "ssm_beta.weight", n_head, dim)
+    out.vec(p + "ssm_dt.bias", inner, 0)
+    out.all.append((p + "ssm_a", (n_head, 1), 0, lambda: decay_of(0.1 * out.rng.standard_normal(n_head, np.float32)).tobytes()))
+    out.vec(p + "ssm_norm.weight", head_dim, 1)
+    out.mat(p + "attn_output.weight", dim, inner)
 
 
 def scan_tensors(out, p, dim, inner, rank, n, kernel):
@@ -348,7 +385,7 @@ def attends(extra, layer, n_layers):
         return extra["space"][-1][layer] == "*"
     if "delta" in extra:
         return layer >= n_layers or (layer + 1) % extra["delta"][-1] == 0
-    for kind in ("convs", "space", "scan"):
+    for kind in ("convs", "space", "scan", "kda"):
         if kind in extra:
             return layer in extra[kind][-1]
     return True

@@ -258,6 +258,10 @@ VARIANTS = {
     "falcon-h1-norm": ("falcon_h1", {**FALCON, "mamba_rms_norm": True, "mamba_norm_before_gate": False, "mamba_n_groups": 2, "head_dim": 32}, None),
     "jamba": ("jamba", JAMBA, None),
     "jamba-dense": ("jamba", {**JAMBA, "num_experts": 1, "mamba_dt_rank": 12, "tie_word_embeddings": True}, None),
+    "kimi-linear": ("kimi_linear", {
+        **{k: v for k, v in MLA.items() if k not in ("n_routed_experts", "first_k_dense_replace")}, "q_lora_rank": None, "num_hidden_layers": 4,
+        "num_local_experts": 8, "n_group": 1, "topk_group": 1, "linear_num_heads": 4, "linear_head_dim": 16, "linear_conv_kernel_dim": 4,
+        "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"]}, None),
     "gpt-neox": ("gpt_neox", {"num_key_value_heads": 4}, None),
     "gpt-neox-old-keys": ("gpt_neox", {"num_key_value_heads": 4, "use_parallel_residual": False}, old_neox),
     "gpt-bigcode": ("gpt_bigcode", {**GPT2, "tie_word_embeddings": True}, None),

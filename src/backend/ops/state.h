@@ -52,6 +52,7 @@ struct RecurrenceShape {
   uint32_t key_dim = 0, value_dim = 0;  // multiples of 16
   // True if heads h, h + n_key_heads, … use the same key head; else adjacent heads do.
   bool is_tiled = false;
+  bool decays_keys = false;  // g is a vector with a decay for each channel of a key
 
   uint32_t key_head(uint32_t head) const {
     return is_tiled ? head % n_key_heads : head / (n_heads / n_key_heads);
@@ -65,7 +66,7 @@ struct RecurrenceShape {
 };
 
 // Inputs of a recurrence. q, k: [M, n_key_heads · key_dim]; v: [M, n_heads · value_dim]; decay and
-// rate (g and β): [M, n_heads].
+// rate (g and β): [M, n_heads], but decay [M, n_heads · key_dim] if the shape decays_keys.
 struct RecurrenceRows {
   Rows q, k, v, decay, rate;
 };

@@ -214,6 +214,39 @@ Result<void> read_granite(const JsonObject& config, uint32_t n_layers, GgufKeys&
   return {};
 }
 
+// Kimi Linear. Its first folders list the layers in an object of their own, counted from 1.
+Result<void> read_kda(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
+  TRY_ASSIGN(const auto own, config.object("linear_attn_config"));
+  const JsonObject& of = own ? *own : config;
+  TRY_ASSIGN(const uint32_t head_dim, of.count(own ? "head_dim" : "linear_head_dim", kMaxHeadDim));
+  const char* heads_key = own ? "num_heads" : "linear_num_heads";
+  TRY_ASSIGN(const uint32_t n_heads, of.count(heads_key, kMaxHeads));
+  TRY_ASSIGN(const uint32_t n_attention_heads, config.count("num_attention_heads", kMaxHeads));
+  if (n_heads != n_attention_heads) {
+    return of.unexpected_value(heads_key, fmt::format("the {} of attention", n_attention_heads),
+                               ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const uint32_t kernel_size,
+             of.count(own ? "short_conv_kernel_size" : "linear_conv_kernel_dim", kMaxDim));
+  std::vector<bool> attends(n_layers, false);
+  if (own) {
+    TRY_ASSIGN(const auto listed, own->numbers("full_attn_layers"));
+    for (const uint64_t layer : listed) {
+      if (layer == 0 || layer > n_layers) {
+        return own->unexpected_value("full_attn_layers", fmt::format("1 to {}", n_layers));
+      }
+      attends[layer - 1] = true;
+    }
+  } else {
+    TRY_ASSIGN(const auto words, layer_words(config, "layer_types", n_layers, {kLinear, kFull}));
+    for (uint32_t i = 0; i < n_layers; ++i) attends[i] = words[i] == kFull;
+  }
+  keys.number("kda.head_dim", head_dim);
+  keys.number("ssm.conv_kernel", kernel_size);
+  keys.numbers("attention.head_count_kv", {attends.begin(), attends.end()});  // 1 or 0: MLA
+  return {};
+}
+
 // Returns the product of factors, which are 1 unless stated.
 Result<double> product_of(const JsonObject& config, std::initializer_list<const char*> factors) {
   double product = 1;
@@ -386,6 +419,8 @@ Result<void> read_recurrence(const JsonObject& config, const Family& family, Ggu
       return read_delta(config, n_layers, keys);
     case Recurrence::kShortConv:
       return read_short_conv(config, family, n_layers, keys);
+    case Recurrence::kKda:
+      return read_kda(config, n_layers, keys);
     case Recurrence::kSelective:
       return read_jamba(config, n_layers, keys);
     case Recurrence::kStateSpace:

@@ -45,6 +45,7 @@ constexpr std::string_view kMultimodalPrefixes[] = {
     "model.vision_adapter.", "model.vision_projection."};
 // Prefixes of these tensors in Step 3.7.
 constexpr std::string_view kStepMultimodalPrefixes[] = {"vision_model.", "vit_large_projector."};
+constexpr std::string_view kMlpPrefix = "mlp.";
 constexpr std::string_view kMtpPrefix = "mtp.";
 constexpr std::string_view kErnieMtpPrefix = "model.mtp_";  // such a head is ignored
 constexpr std::string_view kMtpInput = "mtp.fc.weight";
@@ -110,7 +111,11 @@ class FolderTensors {
     const std::string_view own_name = folder_name(*config_.type, role);
     const bool is_bare = role == TensorRole::kHeadBias ||
                          (config_.type->is_encoder && own_name.starts_with(kClassifierPrefix));
-    const std::string name = (is_bare ? "" : prefix_of(spec.id)) + std::string(own_name);
+    std::string name = (is_bare ? "" : prefix_of(spec.id)) + std::string(own_name);
+    const std::string_view other_mlp = config_.type->other_mlp;
+    if (!other_mlp.empty() && own_name.starts_with(kMlpPrefix) && !has(name)) {
+      name.replace(name.size() - own_name.size(), kMlpPrefix.size(), other_mlp);
+    }
     if (is_of_state(spec.id)) return take_state(spec, name);
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
     if (kind == TensorKind::kHeads) return take_heads(spec);

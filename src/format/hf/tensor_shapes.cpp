@@ -18,7 +18,8 @@ void give_shape(const TensorSpec& spec, TensorInfo& info) {
   const bool is_vector =
       info.shape.size() == 1 &&
       (kind == TensorKind::kConvKernel || kind == TensorKind::kDecay || kind == TensorKind::kNorm);
-  if (!is_row && !is_conv_kernel && !is_vector) return;
+  const bool is_decay = kind == TensorKind::kDecay;
+  if (!is_row && !is_conv_kernel && !is_vector && !is_decay) return;
   if (n_elements_of(spec.shape) == info.n_elements()) info.shape = spec.shape;
 }
 

@@ -79,7 +79,8 @@ struct ModelPreset : Geometry {
     uint32_t n_space_heads = 0, space_head_dim = 0, n_groups = 0, state_dim = 0;
     // a bit per layer: layers with only a feed-forward block; 0: all layers have both halves
     uint64_t feed_forward_layers = 0;
-    uint32_t step_rank = 0;  // SelectiveConfig; 0: another kind
+    uint32_t step_rank = 0;     // SelectiveConfig; 0: another kind
+    uint32_t kda_head_dim = 0;  // KdaConfig; 0: another kind
   };
   Mixers mixers = {};
   float logit_factor = 0;          // "logit_scale" of families in which it is a factor; 0: no key

@@ -210,6 +210,10 @@ void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
     }
     add("feed_forward_length", std::move(ffn_dims));
   }
+  if (m.kda_head_dim != 0) {
+    add("kda.head_dim", uint64_t{m.kda_head_dim});
+    return add("ssm.conv_kernel", uint64_t{m.kernel_size});
+  }
   if (m.n_space_heads == 0) return add("shortconv.l_cache", uint64_t{m.kernel_size});
   add("ssm.conv_kernel", uint64_t{m.kernel_size});
   add("ssm.state_size", uint64_t{m.state_dim});

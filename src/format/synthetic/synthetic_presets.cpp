@@ -140,6 +140,7 @@ constexpr ModelPreset kPresets[] = {
     {{"test-step35", "step35", 5, 64, 4, 2, 16, 160, 2048, 5e6f, 32, 260, false}, {8, 3, 96, 96, 2, 2.5f}, {}, {}, 0, true, true, {}, {}, {}, {}, 0, 6, 0, 0, 0, 0.5f},
     {{"test-falconh1", "falcon-h1", 3, 64, 4, 2, 16, 160, 2048, 1e6f, 0, 260, false}, {}, {}, {}, 0, true, true, {}, {}, {}, {0b111, 4, 4, 32, 2, 16}, 0.5f, 0, 0, 0, 0, 0, 0.5f},
     {{"test-jamba", "jamba", 3, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {4, 2, 96, 0, 0, 0, false, false, 0, 0, 2}, {}, {}, 0, true, true, {}, {}, {}, {0b010, 4, 1, 128, 0, 16, 0, 16}},
+    {{"test-kimilinear", "kimi-linear", 4, 64, 4, 1, 48, 160, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 96, 1, 2.5f}, {}, {}, 0, true, true, {32, 0, 16, 16, 24}, {}, {}, {0b0100, 4, 0, 0, 0, 0, 0, 0, 16}},
     {{"test-gptneox", "gptneox", 2, 64, 4, 4, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {.n_dims = 4}},
     {{"test-starcoder", "starcoder", 2, 64, 4, 1, 16, 160, 2048, 1e4f, 0, 260, true}},
     {{"test-nemotron", "nemotron", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {.n_dims = 8}},

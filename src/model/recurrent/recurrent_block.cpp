@@ -21,6 +21,10 @@ Widths widths_of(const StateSpaceConfig& s) {
   return {s.in_dim(), s.conv_dim(), s.inner_dim(), s.n_heads};
 }
 
+// `in` also has the inputs of the decays and the output gate, `decay` unused decays of the heads.
+Widths widths_of(const KdaConfig& k) {
+  return {k.in_dim() + 2 * k.inner_dim(), k.conv_dim(), k.inner_dim(), k.inner_dim() + k.n_heads};
+}
 Widths widths_of(const SelectiveConfig& s) {
   return {2 * s.inner_dim + s.selected_dim(), s.inner_dim, s.inner_dim, s.inner_dim};
 }
@@ -36,6 +40,9 @@ InputColumns input_columns_of(const DeltaConfig& d) {  // all but the gate
   return {0, d.conv_dim(), d.conv_dim() + d.values_dim(), 2 * d.n_value_heads};
 }
 InputColumns input_columns_of(const ShortConvConfig& s) { return {0, s.dim, 0, 0}; }
+InputColumns input_columns_of(const KdaConfig& k) {  // q, k and v; β and the decays' inputs
+  return {0, k.conv_dim(), k.in_dim() - k.n_heads, k.n_heads + k.inner_dim()};
+}
 InputColumns input_columns_of(const SelectiveConfig& s) { return {0, s.inner_dim, 0, 0}; }
 InputColumns input_columns_of(const StateSpaceConfig& s) {
   return {s.inner_dim(), s.conv_dim() + s.n_heads, 0, 0};
@@ -55,6 +62,13 @@ RecurrenceShape shape_of(const StateSpaceConfig& s) {
           .value_dim = s.head_dim};
 }
 
+RecurrenceShape shape_of(const KdaConfig& k) {
+  return {.n_heads = k.n_heads,
+          .n_key_heads = k.n_heads,
+          .key_dim = k.head_dim,
+          .value_dim = k.head_dim,
+          .decays_keys = true};
+}
 // Others have no matrices of keys and values.
 std::optional<RecurrenceShape> shape_of(const auto&) { return std::nullopt; }
 
@@ -94,6 +108,9 @@ RecurrentBlock::RecurrentBlock(const Model& model, Backend& backend, const Buffe
     : model_(model), backend_(backend), layout_(state_layout(model.config())), buffers_(buffers) {
   state_runs_.reserve(buffers.in.n_rows);
   accepted_runs_.reserve(kMaxDraftRows);
+  for (const LayerConfig& layer : model.config().layers) {
+    if (const auto* k = std::get_if<KdaConfig>(&layer.mixer)) zeros_.resize(k->n_heads);
+  }
   draft_rows_.reserve(kMaxDraftRows);
   accepted_rows_.reserve(kMaxDraftRows);
 }
@@ -283,6 +300,46 @@ void RecurrentBlock::recur(const StateSpaceConfig& s, uint32_t layer, uint32_t n
                         .decay = decay,
                         .rate = steps},
                        w.skips, heads_);
+}
+
+void RecurrentBlock::advance(const KdaConfig& k, uint32_t layer, ResidualStream& x) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const Rows all = buffers_.in.slice(0, x.n_rows());
+  const Rows in = all.columns(0, k.in_dim());
+  const Rows gate = all.columns(k.in_dim() + k.inner_dim(), k.inner_dim());
+  backend_.matmul(x.normed(w.norm), *w.in, in);
+  backend_.matmul(in.columns(k.conv_dim(), k.head_dim), *w.decay_up,
+                  all.columns(k.in_dim(), k.inner_dim()));
+  backend_.matmul(in.columns(k.conv_dim() + k.head_dim, k.head_dim), *w.gate_up, gate);
+  save_draft_inputs(k, layer);
+  recur(k, layer, x.n_rows());
+  backend_.rms_norm(heads_, w.state_norm.floats(), k.head_dim, model_.config().norm_eps, heads_);
+  backend_.gated_activation(Activation::kSigmoid, gate, heads_, heads_);
+}
+
+void RecurrentBlock::recur(const KdaConfig& k, uint32_t layer, uint32_t n_rows) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const Rows in = buffers_.in.slice(0, n_rows);
+  const Rows rate = in.columns(k.in_dim() - k.n_heads, k.n_heads);
+  const Rows decay = buffers_.decay.slice(0, n_rows).columns(0, k.inner_dim());
+  const Rows unused = buffers_.decay.slice(0, n_rows).columns(k.inner_dim(), k.n_heads);
+  const Rows mixed = buffers_.mixed.slice(0, n_rows).columns(0, k.conv_dim());
+  heads_ = buffers_.heads.slice(0, n_rows).columns(0, k.inner_dim());
+
+  const uint64_t offset = layout_.offsets[layer];
+  backend_.short_conv(
+      {.conv_weights = w.conv_weights.floats(), .kernel_size = k.kernel_size, .is_activated = true},
+      runs_at(offset), in.columns(0, k.conv_dim()), mixed);
+  backend_.state_steps(in.columns(k.in_dim(), k.inner_dim()), decay, w.factors, w.step_biases);
+  backend_.clear(unused);
+  backend_.state_gates(unused, rate, zeros_, zeros_);
+  backend_.delta_rule(shape_of(k), runs_at(offset + k.conv_state_floats()),
+                      {.q = mixed.columns(0, k.inner_dim()),
+                       .k = mixed.columns(k.inner_dim(), k.inner_dim()),
+                       .v = mixed.columns(2 * k.inner_dim(), k.inner_dim()),
+                       .decay = decay,
+                       .rate = rate},
+                      kLengthEps, heads_);
 }
 
 void RecurrentBlock::advance(const SelectiveConfig& s, uint32_t layer, ResidualStream& x) {

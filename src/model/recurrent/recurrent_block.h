@@ -32,7 +32,8 @@ class RecurrentBlock {
     Rows mixed;  // [n_rows_max, channels], output of the convolution
     Rows heads;  // [n_rows_max, output dimensions of the heads]
     Rows kept;   // the same, for the rows that keep() leaves
-    Rows decay;  // [n_rows_max, n_heads], or the steps of channels; only state space models
+    // [n_rows_max, n_heads], or values of channels; not for the gated delta rule
+    Rows decay;
     // By layer: [kMaxDraftRows, columns that its recurrence reads], saved inputs of draft
     // tokens.
     std::vector<Rows> draft_inputs;
@@ -65,12 +66,14 @@ class RecurrentBlock {
   void advance(const DeltaConfig& d, uint32_t layer, ResidualStream& x);
   void advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x);
   void advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x);
+  void advance(const KdaConfig& k, uint32_t layer, ResidualStream& x);
   void advance(const SelectiveConfig& s, uint32_t layer, ResidualStream& x);
   void scale_inputs(const StateSpaceConfig& s, Rows in);
   // Computes the recurrence of the first n_rows of `in`; the result is heads_.
   void recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows);
   void recur(const ShortConvConfig& s, uint32_t layer, uint32_t n_rows);
   void recur(const StateSpaceConfig& s, uint32_t layer, uint32_t n_rows);
+  void recur(const KdaConfig& k, uint32_t layer, uint32_t n_rows);
   void recur(const SelectiveConfig& s, uint32_t layer, uint32_t n_rows);
   // Save the columns of `in` that the recurrence reads for draft tokens, and restore those of the
   // accepted ones.
@@ -87,6 +90,7 @@ class RecurrentBlock {
   std::vector<Run> accepted_runs_;       // accepted draft tokens, as runs of a step of their own
   std::vector<uint32_t> draft_rows_;     // rows of the step that are draft tokens
   std::vector<uint32_t> accepted_rows_;  // indices of the accepted ones in draft_rows_
+  std::vector<float> zeros_;             // as many as there are heads, for KDA
   std::vector<StateRun> state_runs_;     // runs with the address of one part of a layer's state
   Rows heads_;                           // output of the heads for the remaining rows
 };

@@ -67,6 +67,22 @@ Result<void> load(TensorLoader& tensors, const StateSpaceConfig& config, uint32_
   return load_heads(tensors, config.kernel_size, layer, w);
 }
 
+Result<void> load(TensorLoader& tensors, const KdaConfig& config, uint32_t layer,
+                  RecurrentWeights& w) {
+  TRY_ASSIGN(w.in, tensors.matrix({kQ, kK, kV, kDecayDown, kGateDown, kStateBeta}, layer));
+  TRY_ASSIGN(const std::vector<float> conv_weights,
+             tensors.host_vectors({kQConv, kKConv, kVConv}, layer));
+  w.conv_weights = tensors.keep(transposed(conv_weights, config.kernel_size));
+  TRY_ASSIGN(w.decay_up, tensors.matrix({kDecayUp}, layer));
+  TRY_ASSIGN(w.gate_up, tensors.matrix({kGateUp}, layer));
+  TRY_ASSIGN(w.step_biases, tensors.host_vectors({kStateStepBias}, layer));
+  TRY_ASSIGN(const std::vector<float> factors, load_factors(tensors, layer));
+  for (const float factor : factors) w.factors.insert(w.factors.end(), config.head_dim, factor);
+  TRY_ASSIGN(w.state_norm, tensors.vectors({kStateNorm}, layer));
+  TRY_ASSIGN(w.output, tensors.matrix({kAttentionOutput}, layer));
+  return {};
+}
+
 Result<void> load(TensorLoader& tensors, const SelectiveConfig& config, uint32_t layer,
                   RecurrentWeights& w) {
   TRY_ASSIGN(w.in, tensors.matrix({kSpaceIn}, layer));

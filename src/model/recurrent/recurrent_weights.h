@@ -17,6 +17,8 @@ struct RecurrentWeights {
   std::vector<float> step_biases;    // [n_heads], on the host
   std::vector<float> factors;        // [n_heads], factors of the decay's exponent, on the host
   std::vector<float> skips;          // [n_heads], on the host
+  // KDA: projections of the low ranks to the inputs of the decays and to the output gate.
+  std::unique_ptr<PackedMatrix> decay_up, gate_up;  // [inner_dim, head_dim]
   // Mamba 1: projections to dt, B and C and of dt to the steps, the norms of the former, and the
   // weights of ScanWeights.
   std::unique_ptr<PackedMatrix> select;  // [selected_dim, inner_dim]

@@ -78,7 +78,8 @@ TEST(CudaState, recurrences_match_the_cpu_and_keep_state_before_drafts) {
       PlacedRows q(backend, 9, keys, random_rows(9, keys, 2));
       PlacedRows k(backend, 9, keys, random_rows(9, keys, 3));
       PlacedRows v(backend, 9, values, random_rows(9, values, 4));
-      PlacedRows decay(backend, 9, 4, random_rows(9, 4, 5));
+      const uint32_t n_decays = shape.decays_keys ? 4 * shape.key_dim : 4;
+      PlacedRows decay(backend, 9, n_decays, random_rows(9, n_decays, 5));
       PlacedRows rate(backend, 9, 4, random_rows(9, 4, 6));
       PlacedRows out(backend, 9, values);
       const StateRun runs[] = {{states.floats(), 0, 1, 0},
@@ -105,6 +106,9 @@ TEST(CudaState, recurrences_match_the_cpu_and_keep_state_before_drafts) {
                                        .is_tiled = is_tiled};
         EXPECT_TRUE(agree(shape, false)) << key_dim << " by " << value_dim;
         EXPECT_TRUE(agree(shape, true)) << key_dim << " by " << value_dim;
+        RecurrenceShape by_key = shape;
+        by_key.decays_keys = true;
+        EXPECT_TRUE(agree(by_key, true)) << key_dim << " by " << value_dim;
       }
     }
   }

@@ -438,6 +438,40 @@ TEST(HfConfig, layers_of_jamba_have_periods_and_offsets) {
   }
 }
 
+TEST(HfConfig, layers_of_kimi_linear_are_listed_in_two_ways) {
+  constexpr const char* kLatent = R"("kv_lora_rank":32,"qk_nope_head_dim":16,"qk_rope_head_dim":8,
+      "v_head_dim":16,"num_experts":8,"num_experts_per_token":2,"moe_intermediate_size":32,
+      "linear_num_heads":4,"linear_head_dim":16)";
+  const auto kimi = [&](std::string_view more) {
+    return config("kimi_linear", fmt::format("{},{}", kLatent, more));
+  };
+  const FolderConfig by_types = read(kimi(
+      R"("layer_types":["linear_attention","linear_attention","full_attention","linear_attention",
+         "linear_attention","linear_attention"])"));
+  const FolderConfig by_numbers = read(kimi(
+      R"("linear_attn_config":{"num_heads":4,"head_dim":16,"short_conv_kernel_size":4,
+         "full_attn_layers":[3],"kda_layers":[1,2,4,5,6]})"));
+  for (const FolderConfig* c : {&by_types, &by_numbers}) {
+    const auto model = read_config(c->metadata);
+    ASSERT_TRUE(model) << model.error().message;
+    for (uint32_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(model->layers[i].if_attention() != nullptr, i == 2) << i;
+    }
+    EXPECT_EQ(real_of(*c, "kimi-linear.kda.head_dim"), 16);
+    EXPECT_EQ(real_of(*c, "kimi-linear.expert_gating_func"), 2);
+  }
+  EXPECT_THAT(error_of(kimi(R"("linear_attn_config":{"num_heads":4,"head_dim":16,
+                                "short_conv_kernel_size":4,"full_attn_layers":[7]})"))
+                  .message,
+              HasSubstr("expected 1 to 6"));
+  EXPECT_THAT(error_of(kimi(R"("linear_attn_config":{"num_heads":2,"head_dim":16,
+                                "short_conv_kernel_size":4,"full_attn_layers":[3]})"))
+                  .message,
+              HasSubstr("expected the 4 of attention"));
+  EXPECT_THAT(error_of(kimi(R"("layer_types":["linear_attention"])")).message,
+              HasSubstr("for each of 6 layers"));
+}
+
 TEST(HfConfig, unknown_values_are_rejected_with_the_known_ones) {
   const Error type = error_of(config("rwkv"));
   EXPECT_EQ(type.code, ErrorCode::kUnsupported);

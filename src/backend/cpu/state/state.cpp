@@ -188,7 +188,8 @@ State::Keys State::gather(const RecurrenceShape& shape, const RecurrenceRows& in
 void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
                   const RecurrenceRows& in, std::optional<float> length_eps,
                   std::span<const float> skips, Kernel kernel, Rows out) {
-  const auto [n_heads, n_key_heads, key_dim, value_dim, is_tiled] = shape;
+  const auto [n_heads, n_key_heads, key_dim, value_dim, is_tiled, decays_keys] = shape;
+  CHECK(in.decay.n_cols == n_heads * (decays_keys ? key_dim : 1));
   CHECK(key_dim % 16 == 0 && value_dim % 16 == 0 && n_heads % n_key_heads == 0);
   CHECK(in.q.n_cols == n_key_heads * key_dim && in.k.n_cols == in.q.n_cols);
   CHECK(in.q.stride == in.k.stride);
@@ -212,8 +213,8 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
             .q = keys.q,
             .k = keys.k,
             .v = row_of(in.v, first_row) + column,
-            .decay = row_of(in.decay, first_row) + head,
             .rate = row_of(in.rate, first_row) + head,
+            .decay = row_of(in.decay, first_row) + size_t{head} * (decays_keys ? key_dim : 1),
             .out = row_of(out, first_row) + column,
             .qk_step = keys.step,
             .v_step = in.v.stride,

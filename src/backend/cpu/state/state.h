@@ -33,7 +33,8 @@ class State {
   }
   void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
                   const RecurrenceRows& in, float length_eps, Rows out) {
-    recur(shape, runs, in, length_eps, {}, kernels_.delta_rule, out);
+    recur(shape, runs, in, length_eps, {},
+          shape.decays_keys ? kernels_.key_delta_rule : kernels_.delta_rule, out);
   }
   void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) {

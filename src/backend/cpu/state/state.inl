@@ -33,14 +33,15 @@ struct Odd {
 // One token's values for a block of 16 · kVectors columns.
 template <uint32_t kVectors>
 struct Token {
-  const float *q, *k;
-  F32x16 decay;
+  const float *q, *k, *decays;
+  F32x16 decay;            // the first
   F32x16 delta[kVectors];  // correction, by which the outer product with the key is multiplied
 
   Token(const RecurrenceTask& task, size_t t)
       : q(task.q + t * task.qk_step),
         k(task.k + t * task.qk_step),
-        decay(set1(task.decay[t * task.decay_step])) {}
+        decays(task.decay + t * task.decay_step),
+        decay(set1(*decays)) {}
 
   void set_delta(const RecurrenceTask& task, size_t t, const Chains<kVectors>& retrieved) {
     const F32x16 rate = set1(task.rate[t * task.rate_step]);
@@ -73,12 +74,14 @@ inline void store_out(const RecurrenceTask& task, size_t t, const Chains<kVector
   }
 }
 
-// Multiplies a row of the matrix by the decay, and adds its product with the token's key to `said`.
-template <uint32_t kVectors>
+// Multiplies a row of the matrix by the decay, which is that of the head or of this channel of its
+// key, and adds its product with the token's key to `retrieved`.
+template <bool kByKey, uint32_t kVectors>
 inline void decay_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* retrieved) {
   const F32x16 key = set1(token.k[i]);
+  const F32x16 decay = kByKey ? set1(token.decays[i]) : token.decay;
   for (uint32_t j = 0; j < kVectors; ++j) {
-    row[j] = mul(row[j], token.decay);
+    row[j] = mul(row[j], decay);
     retrieved[j] = fma(row[j], key, retrieved[j]);
   }
 }
@@ -115,12 +118,12 @@ inline void each_row(const RecurrenceTask& task, const Step& step) {
 
 // Applies the delta rule to all tokens. The last step of a token and the first step of the next one
 // share a pass over the block.
-template <uint32_t kVectors>
+template <bool kByKey, uint32_t kVectors>
 inline void pass_delta(const RecurrenceTask& task) {
   Token<kVectors> token(task, 0);
   Chains<kVectors> retrieved;
   each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
-    decay_row(row, token, i, chain.of(retrieved));
+    decay_row<kByKey>(row, token, i, chain.of(retrieved));
   });
   token.set_delta(task, 0, retrieved);
   for (size_t t = 1; t < task.n_tokens; ++t) {
@@ -129,7 +132,7 @@ inline void pass_delta(const RecurrenceTask& task) {
     Chains<kVectors> out, next_retrieved;
     each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
       correct_row(row, token, i, chain.of(out));
-      decay_row(row, next, i, chain.of(next_retrieved));
+      decay_row<kByKey>(row, next, i, chain.of(next_retrieved));
     });
     store_out(task, t - 1, out);
     next.set_delta(task, t, next_retrieved);
@@ -142,11 +145,12 @@ inline void pass_delta(const RecurrenceTask& task) {
   store_out(task, task.n_tokens - 1, out);
 }
 
+template <bool kByKey>
 void delta_rule(const RecurrenceTask& task) {
   if (task.n_columns == kStateColumns) {
-    pass_delta<2>(task);
+    pass_delta<kByKey, 2>(task);
   } else {
-    pass_delta<1>(task);
+    pass_delta<kByKey, 1>(task);
   }
 }
 
@@ -317,7 +321,8 @@ void steps(const GateTask& given) {
 const StateKernels kStateKernels = {
     .gates = gates,
     .steps = steps,
-    .delta_rule = delta_rule,
+    .delta_rule = delta_rule<false>,
+    .key_delta_rule = delta_rule<true>,
     .state_space = state_space,
     .selective_scan = selective_scan,
     .short_conv = short_conv,

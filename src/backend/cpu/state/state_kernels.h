@@ -21,7 +21,8 @@ struct RecurrenceTask {
   uint32_t key_dim;    // a multiple of 16
   uint32_t n_columns;  // 16 or 32
   uint32_t n_tokens;
-  const float *q, *k, *v, *decay, *rate;
+  const float *q, *k, *v, *rate;
+  const float* decay;  // of the head, or of each channel of its key
   float* out;
   size_t qk_step, v_step, decay_step, rate_step, out_step;
   float skip = 0;  // factor of v in out, for state_space
@@ -69,6 +70,7 @@ struct StateKernels {
   void (*gates)(const GateTask& task);
   void (*steps)(const GateTask& task);
   void (*delta_rule)(const RecurrenceTask& task);
+  void (*key_delta_rule)(const RecurrenceTask& task);  // RecurrenceShape::decays_keys
   void (*state_space)(const RecurrenceTask& task);
   void (*selective_scan)(const ScanTask& task);
   void (*short_conv)(const ConvTask& task);

@@ -112,6 +112,7 @@ void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& s
   CHECK(shape.key_dim % 16 == 0 && shape.value_dim % 16 == 0);
   CHECK(shape.n_heads % shape.n_key_heads == 0);
   CHECK(in.q.n_cols == shape.n_key_heads * shape.key_dim && in.k.n_cols == in.q.n_cols);
+  CHECK(in.decay.n_cols == shape.n_heads * (shape.decays_keys ? shape.key_dim : 1));
   CHECK(in.v.n_cols == shape.n_heads * shape.value_dim && out.n_cols == in.v.n_cols);
   const Grid grid = {.x = ceil_div(shape.value_dim, kStateColumns),
                      .y = shape.n_heads,
@@ -132,6 +133,7 @@ void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& s
                           .key_dim = shape.key_dim,
                           .value_dim = shape.value_dim,
                           .is_tiled = shape.is_tiled,
+                          .decays_keys = shape.decays_keys,
                           .skips = tables_.put(skips),
                           .scratch = scratch_.floats()}));
 }

@@ -102,10 +102,10 @@ struct Column {
   __device__ void pass_delta(const RecurrenceTask& t, uint32_t head, uint32_t row) const {
     const float* k = row_of(t.k, row) + of_keys;
     const float* q = row_of(t.q, row) + of_keys;
-    const float decay = row_of(t.decay, row)[head];
+    const float* decays = row_of(t.decay, row) + (t.decays_keys ? head * key_dim : head);
     Chains said;
     for (uint32_t i = 0; i < key_dim; ++i) {
-      const float value = matrix[i * step] * decay;
+      const float value = matrix[i * step] * decays[t.decays_keys ? i : 0];
       matrix[i * step] = value;
       said.add(value, k[i], i);
     }

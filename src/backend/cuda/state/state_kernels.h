@@ -50,7 +50,7 @@ struct RecurrenceTask {
   const PlacedState* runs;
   RowsView q, k, v, decay, rate, out;
   uint32_t n_heads, n_key_heads, key_dim, value_dim;
-  bool is_tiled;
+  bool is_tiled, decays_keys;
   // [n_heads], for the state-space recurrence; null for the delta rule
   const float* skips;
   // For each block of columns of each run with draft tokens: [key_dim, kStateColumns]

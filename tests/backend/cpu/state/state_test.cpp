@@ -212,6 +212,69 @@ TEST_P(Recurrence, scratch_memory_is_counted_and_allocated_before) {
   }
 }
 
+// A decay per channel of a key that is that of its head gives the bits of a decay per head; others
+// are the formula.
+TEST(KeyDecays, are_those_of_their_channels_on_every_instruction_set) {
+  RecurrenceShape shape{.n_heads = 2, .n_key_heads = 2, .key_dim = 32, .value_dim = 48};
+  const Geometry g{shape};
+  const Tokens tokens(g);
+  const auto apply = [&](const StateKernels& kernels, const RecurrenceShape& s,
+                         std::vector<float> decays) {
+    ThreadPool pool(2);
+    HostMemory memory;
+    State state(kernels, memory, pool);
+    Tokens own(g);
+    Result result{random_floats(g.floats(), 6), std::vector<float>(kTokens * g.values())};
+    const StateRun run{result.state.data(), 0, kTokens, 0};
+    state.delta_rule(s, {&run, 1},
+                     {.q = rows_over(own.q, kTokens),
+                      .k = rows_over(own.k, kTokens),
+                      .v = rows_over(own.v, kTokens),
+                      .decay = rows_over(decays, kTokens),
+                      .rate = rows_over(own.rate, kTokens)},
+                     kLengthEps, rows_over(result.out, kTokens));
+    return result;
+  };
+  RecurrenceShape by_key = shape;
+  by_key.decays_keys = true;
+  std::vector<float> alike, mixed;
+  for (const float decay : tokens.decay) alike.insert(alike.end(), shape.key_dim, decay);
+  for (size_t i = 0; i < alike.size(); ++i) {
+    mixed.push_back(i % 3 == 0 ? 0.5f * alike[i] : alike[i]);
+  }
+  std::vector<Result> got;
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (!isa.runs_here()) continue;
+    const Result of_heads = apply(isa.state, shape, tokens.decay);
+    const Result of_keys = apply(isa.state, by_key, alike);
+    EXPECT_TRUE(same_bytes(of_keys.out, of_heads.out)) << isa.name;
+    EXPECT_TRUE(same_bytes(of_keys.state, of_heads.state)) << isa.name;
+    got.push_back(apply(isa.state, by_key, mixed));
+    EXPECT_TRUE(same_bytes(got.back().out, got[0].out)) << isa.name;
+  }
+  // The first column of each head, in double.
+  const auto begin = random_floats(g.floats(), 6);
+  for (uint32_t head = 0; head < shape.n_heads; ++head) {
+    std::vector<double> matrix(shape.key_dim);
+    for (uint32_t i = 0; i < shape.key_dim; ++i) {
+      matrix[i] = begin[size_t{head} * shape.value_dim * shape.key_dim + i * kStateColumns];
+    }
+    for (uint32_t t = 0; t < kTokens; ++t) {
+      const size_t key = t * g.keys() + size_t{head} * shape.key_dim;
+      const auto q = head_of(&tokens.q[key], shape.key_dim, true, 1 / std::sqrt(shape.key_dim));
+      const auto k = head_of(&tokens.k[key], shape.key_dim, true, 1);
+      const size_t at = t * g.values() + size_t{head} * shape.value_dim;
+      double retrieved = 0, out = 0;
+      for (uint32_t i = 0; i < shape.key_dim; ++i) {
+        retrieved += (matrix[i] *= double{mixed[key + i]}) * k[i];
+      }
+      const double delta = tokens.rate[t * shape.n_heads + head] * (tokens.v[at] - retrieved);
+      for (uint32_t i = 0; i < shape.key_dim; ++i) out += (matrix[i] += delta * k[i]) * q[i];
+      EXPECT_NEAR(got[0].out[at], out, 1e-4 * (1 + std::abs(out))) << head << " " << t;
+    }
+  }
+}
+
 TEST(StateGates, are_the_exact_functions_on_every_instruction_set) {
   constexpr uint32_t kHeads = 37;  // not a multiple of any vector length
   const auto factors = random_floats(kHeads, 1), biases = random_floats(kHeads, 2);
