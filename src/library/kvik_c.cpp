@@ -100,7 +100,7 @@ template <class T>
 Result<void> copy_to(T** to, std::span<const T> values) {
   auto* copy = static_cast<T*>(std::malloc((values.size() + 1) * sizeof(T)));
   if (!copy) return fail(ErrorCode::kExhausted, "out of memory");
-  std::memcpy(copy, values.data(), values.size_bytes());
+  std::ranges::copy(values, copy);  // memcpy() must not get the null pointer of an empty span
   copy[values.size()] = T{};
   *to = copy;
   return {};
