@@ -215,7 +215,8 @@ class Router(unittest.TestCase):
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
                     body = {"model": "demo", "prompt": [1, 2], "max_tokens": 4, "temperature": 0, "stream": stream}
                     answer = pool.submit(server.request, "POST", "/v1/completions", body)
-                    wait_for(lambda: model_list(server)["demo"]["requests"] == 1, "the request")
+                    wait_for(lambda: answer.done() or model_list(server)["demo"]["requests"] == 1, "the request")
+                    self.assertFalse(answer.done(), "the stopped process answered")
                     time.sleep(2.5 if stream else 0.2)
                     os.kill(pid, signal.SIGKILL)
                     got = answer.result()

@@ -37,13 +37,17 @@ struct Planned {
   // Returns the bytes of weights that remain on the host, such as divisors of RoPE frequencies.
   uint64_t host_weight_bytes() const {
     uint64_t n_bytes = 0;
+    // Mamba's recurrence reads its numbers on the device.
+    const bool is_mamba = std::ranges::any_of(source.tensors(), [](const TensorInfo& tensor) {
+      return tensor.name.ends_with("ssm_x.weight");
+    });
     for (const TensorInfo& tensor : source.tensors()) {
-      const bool is_on_host = tensor.name.starts_with("rope_") ||
-                              tensor.name.ends_with("exp_probs_b.bias") ||
-                              tensor.name.ends_with("ffn_down_exps.scale") ||
-                              tensor.name.ends_with("layer_output_scale.weight") ||
-                              tensor.name.ends_with("ssm_dt.bias") ||
-                              tensor.name.ends_with("ssm_a") || tensor.name.ends_with("ssm_d");
+      const bool is_on_host =
+          tensor.name.starts_with("rope_") || tensor.name.ends_with("exp_probs_b.bias") ||
+          tensor.name.ends_with("ffn_down_exps.scale") ||
+          tensor.name.ends_with("layer_output_scale.weight") ||
+          (!is_mamba && (tensor.name.ends_with("ssm_dt.bias") || tensor.name.ends_with("ssm_a") ||
+                         tensor.name.ends_with("ssm_d")));
       if (is_on_host) n_bytes += tensor.n_bytes;
     }
     return n_bytes;
