@@ -5,17 +5,17 @@
 #include <openssl/hmac.h>
 #include <xxhash.h>
 
-#include <new>
 #include <string>
 
 #include "base/keyed_hash.h"
+#include "base/process/memory_reserve.h"
 
 namespace kvik {
 namespace {
 
 // OpenSSL computes these hashes unless memory is exhausted: it allocates the state of each.
 void require(bool is_done) {
-  if (!is_done) throw std::bad_alloc();
+  if (!is_done) throw_bad_alloc();
 }
 
 }  // namespace

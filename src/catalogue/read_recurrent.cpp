@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "catalogue/limits.h"
+#include "tensor/scan_limits.h"
 
 namespace kvik {
 namespace {
@@ -14,8 +15,7 @@ namespace {
 constexpr uint64_t kMaxKernelSize = 16;
 // Default interval of attention layers: every n-th layer has attention.
 constexpr uint32_t kUsualInterval = 4;
-constexpr uint64_t kMaxScanState = 256;  // that of backend/ops/scan_limits.h
-constexpr uint32_t kLanes = 16;          // head sizes are multiples of this
+constexpr uint32_t kLanes = 16;  // head sizes are multiples of this
 
 Result<void> check_lanes(const KeyReader& keys, std::string_view key, uint32_t dim) {
   if (dim % kLanes == 0) return {};

@@ -81,4 +81,6 @@ void MemoryReserve::wait_for_memory(Duration at_most) {
   install_handler();
 }
 
+void throw_bad_alloc() { throw std::bad_alloc(); }
+
 }  // namespace kvik

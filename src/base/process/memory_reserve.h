@@ -29,4 +29,7 @@ class MemoryReserve {
   static void wait_for_memory(Duration at_most);
 };
 
+// Throws std::bad_alloc, for functions of C libraries that report that they got no memory.
+[[noreturn]] void throw_bad_alloc();
+
 }  // namespace kvik

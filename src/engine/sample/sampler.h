@@ -22,10 +22,9 @@ namespace kvik {
 //
 // The weight of a token is weight_of() of its scaled logit minus the largest, and weights are added
 // in doubles. The order of each sum is part of the definition. Candidates: ascending ids, or
-// descending weights once they have been sorted. All tokens: blocks of 64 in ascending order, where
-// the sums are those of WeighBlock.
-// Blocks of adjacent tokens whose largest logit shows that none of them is a candidate are skipped,
-// and only candidates are sorted.
+// descending weights once they have been sorted. All tokens: the sums of blocks (WeighBlock) in
+// ascending order. Blocks of adjacent tokens whose largest logit shows that none of them is a
+// candidate are skipped, and only candidates are sorted.
 class Sampler {
   struct Candidate {
     TokenId id;

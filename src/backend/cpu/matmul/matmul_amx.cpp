@@ -18,8 +18,8 @@ inline constexpr uint32_t kTilePairs = 16;  // of adjacent k
 inline constexpr uint32_t kRows = 2 * kTileRows;
 inline constexpr uint32_t kPairBytes = 8 * kLanes;  // of a pair of k in a panel
 
-// The rows and the weights of a part of k stay in the first-level cache, 12 KiB each, and the
-// weights that a thread reads for all rows in the second-level cache, 8 · 12 KiB.
+// The rows of a part of k stay in the first-level cache for all panels, 12 KiB, and the weights of
+// all panels in the second-level cache for all rows, 8 · 12 KiB.
 inline constexpr uint32_t kPanelsAtOnce = 8;
 inline constexpr uint32_t kPartPairs = 96;
 static_assert(kPartPairs % kTilePairs == 0);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "backend/exact_math.h"  // for state.inl
-#include "backend/ops/scan_limits.h"
+#include "tensor/scan_limits.h"
 
 // Kernels of recurrent layers, one table per instruction set. All tables give the same bits.
 namespace kvik::cpu {

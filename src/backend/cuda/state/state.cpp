@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backend/ops/scan_limits.h"
 #include "base/check.h"
+#include "tensor/scan_limits.h"
 
 namespace kvik::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "backend/cuda/kernel/grid.h"
-#include "backend/ops/scan_limits.h"
+#include "tensor/scan_limits.h"
 
 // Kernels of recurrent layers. The layouts are those of backend/cpu/state/state.inl and
 // state_kernels.h, and the arithmetic gives the same bits. All pointers are device pointers.

@@ -1,0 +1,146 @@
+// Keys of config.json that only recent families have.
+#include <gmock/gmock.h>
+
+#include "format/hf/small_configs.h"
+
+namespace kvik::hf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(HfConfig, step_3_5_lists_values_of_layers_also_for_its_mtp_layers) {
+  const auto step = [](std::string_view more) {
+    std::string text =
+        config("step3p5", fmt::format(R"("head_dim":16,"num_attention_groups":2,"sliding_window":8,
+                   "moe_num_experts":8,"moe_top_k":2,"moe_intermediate_size":32,
+                   "num_nextn_predict_layers":1,"rope_theta":[5e6,1e4,5e6],
+                   "layer_types":["full_attention","sliding_attention","full_attention"]{}{})",
+                                      more.empty() ? "" : ",", more));
+    return text.replace(text.find("layers\":6"), 9, "layers\":2");
+  };
+  constexpr const char* kShares = R"("partial_rotary_factors":[0.5,1.0,0.5])";
+  const FolderConfig c =
+      read(step(fmt::format(R"({},"swiglu_limits":[null,7,null],"moe_layers_enum":"1,2",
+          "attention_other_setting":{{"num_attention_heads":6,"num_attention_groups":2,"head_dim":16}})",
+                            kShares)));
+  EXPECT_EQ(c.n_left_out_layers, 1u);
+  EXPECT_EQ(c.metadata.find("step35.nextn_predict_layers"), nullptr);
+  EXPECT_EQ(real_of(c, "step35.rope.freq_base_swa"), 1e4);
+  EXPECT_EQ(real_of(c, "step35.rope.dimension_count"), 16);
+  EXPECT_EQ(real_of(c, "step35.leading_dense_block_count"), 1);
+  const auto model = read_config(c.metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->layers[1].attention().n_heads, 6u);
+  EXPECT_EQ(model->layers[1].experts()->limit, 7.0f);
+  EXPECT_EQ(model->layers[0].attention().window, 0u);
+  EXPECT_EQ(model->layers[1].attention().window, 8u);
+  for (const auto& [more, message] : {
+           std::pair(R"("swiglu_limits":[0,0,0,0])", "expected one for each of 2 layers"),
+           std::pair(R"("swiglu_limits":[7])", "expected one for each of 2 layers"),
+           std::pair(R"("moe_layers_enum":"1;2")", "numbers of layers, separated by commas"),
+           std::pair(R"("partial_rotary_factors":[0.5,1.0],"moe_layers_enum":"0")",
+                     "dense for the first layers"),
+           std::pair(R"("use_rope_layers":[true,false])", "expected all layers"),
+           std::pair(R"("query_pre_attn_scalar":64)", "expected the 16 of head_dim"),
+           std::pair(R"("attention_other_setting":{"num_attention_heads":6,"head_dim":32})",
+                     "expected the 16 of all layers"),
+           std::pair(R"("partial_rotary_factors":[1.0,1.0,1.0])", "expected 0.5"),
+
+       }) {
+    EXPECT_THAT(error_of(step(more)).message, HasSubstr(message)) << more;
+  }
+}
+
+TEST(HfConfig, factors_of_falcon_h1_become_keys) {
+  const auto falcon = [](std::string_view more) {
+    return config("falcon_h1",
+                  fmt::format(R"("mamba_d_ssm":96,"mamba_n_heads":6,"num_key_value_heads":4{}{})",
+                              more.empty() ? "" : ",", more));
+  };
+  const FolderConfig c = read(falcon(
+      R"("attention_in_multiplier":2,"key_multiplier":0.5,"attention_out_multiplier":0.25,
+         "ssm_in_multiplier":2,"ssm_multipliers":[1,2,3,4,5],"ssm_out_multiplier":0.5,
+         "mlp_multipliers":[3,6],"embedding_multiplier":7,"lm_head_multiplier":0.125)"));
+  EXPECT_EQ(real_of(c, "falcon-h1.attention.scale"), 0.5);  // 2 · 2 · 0.5 / √16
+  EXPECT_EQ(real_of(c, "falcon-h1.attention.value_scale"), 0.5);
+  EXPECT_EQ(real_of(c, "falcon-h1.ssm.out_scale"), 0.5);
+  EXPECT_EQ(real_of(c, "falcon-h1.feed_forward.gate_scale"), 3);
+  EXPECT_EQ(real_of(c, "falcon-h1.logit_scale"), 0.125);
+  EXPECT_EQ(real_of(c, "falcon-h1.ssm.inner_size"), 96);
+  const auto model = read_config(c.metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->layers[0].beside->in_scales[4], 10.0f);
+  EXPECT_EQ(model->embedding_scale, 7.0f);
+  EXPECT_EQ(real_of(read(config("falcon_h1", R"("mamba_d_ssm":null,"mamba_n_heads":8)")),
+                    "falcon-h1.ssm.inner_size"),
+            128);
+  for (const auto& [more, message] : {
+           std::pair(R"("ssm_multipliers":[1,2])", "expected 5 numbers > 0"),
+           std::pair(R"("mlp_multipliers":[1,0])", "expected 2 numbers > 0"),
+           std::pair(R"("key_multiplier":-1)", "expected a number > 0"),
+           std::pair(R"("mamba_rms_norm":true,"mamba_norm_before_gate":true)", "expected false"),
+           std::pair(R"("projectors_bias":true)", "expected false"),
+       }) {
+    EXPECT_THAT(error_of(falcon(more)).message, HasSubstr(message)) << more;
+  }
+  EXPECT_THAT(error_of(config("falcon_h1", R"("mamba_n_heads":7)")).message,
+              HasSubstr("a divisor of the 1024 channels"));
+}
+
+TEST(HfConfig, layers_of_jamba_have_periods_and_offsets) {
+  const FolderConfig c = read(
+      config("jamba", R"("num_key_value_heads":2,"attn_layer_period":4,"attn_layer_offset":1)"));
+  const auto model = read_config(c.metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  for (uint32_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(model->layers[i].if_attention() != nullptr, i % 4 == 1) << i;
+    EXPECT_EQ(model->layers[i].experts() != nullptr, i % 2 == 1) << i;
+  }
+  EXPECT_EQ(real_of(c, "jamba.ssm.time_step_rank"), 4);  // 64 / 16
+  EXPECT_EQ(real_of(read(config("jamba", R"("num_experts":1)")), "jamba.expert_count"), 0);
+  for (const auto& [more, message] : {
+           std::pair(R"("attn_layer_offset":8)", "expected less than 8"),
+           std::pair(R"("expert_layer_offset":0)", "expected 1"),
+           std::pair(R"("mamba_conv_bias":false)", "expected true"),
+       }) {
+    EXPECT_THAT(error_of(config("jamba", more)).message, HasSubstr(message)) << more;
+  }
+}
+
+TEST(HfConfig, layers_of_kimi_linear_are_listed_in_two_ways) {
+  constexpr const char* kLatent = R"("kv_lora_rank":32,"qk_nope_head_dim":16,"qk_rope_head_dim":8,
+      "v_head_dim":16,"num_experts":8,"num_experts_per_token":2,"moe_intermediate_size":32,
+      "linear_num_heads":4,"linear_head_dim":16)";
+  const auto kimi = [&](std::string_view more) {
+    return config("kimi_linear", fmt::format("{},{}", kLatent, more));
+  };
+  const FolderConfig by_types = read(kimi(
+      R"("layer_types":["linear_attention","linear_attention","full_attention","linear_attention",
+         "linear_attention","linear_attention"])"));
+  const FolderConfig by_numbers = read(kimi(
+      R"("linear_attn_config":{"num_heads":4,"head_dim":16,"short_conv_kernel_size":4,
+         "full_attn_layers":[3],"kda_layers":[1,2,4,5,6]})"));
+  for (const FolderConfig* c : {&by_types, &by_numbers}) {
+    const auto model = read_config(c->metadata);
+    ASSERT_TRUE(model) << model.error().message;
+    for (uint32_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(model->layers[i].if_attention() != nullptr, i == 2) << i;
+    }
+    EXPECT_EQ(real_of(*c, "kimi-linear.kda.head_dim"), 16);
+    EXPECT_EQ(real_of(*c, "kimi-linear.expert_gating_func"), 2);
+  }
+  EXPECT_THAT(error_of(kimi(R"("linear_attn_config":{"num_heads":4,"head_dim":16,
+                                "short_conv_kernel_size":4,"full_attn_layers":[7]})"))
+                  .message,
+              HasSubstr("expected 1 to 6"));
+  EXPECT_THAT(error_of(kimi(R"("linear_attn_config":{"num_heads":2,"head_dim":16,
+                                "short_conv_kernel_size":4,"full_attn_layers":[3]})"))
+                  .message,
+              HasSubstr("expected the 4 of attention"));
+  EXPECT_THAT(error_of(kimi(R"("layer_types":["linear_attention"])")).message,
+              HasSubstr("for each of 6 layers"));
+}
+
+}  // namespace
+}  // namespace kvik::hf
