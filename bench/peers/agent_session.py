@@ -8,7 +8,7 @@ The file has one session a line: {"id", "block", "r": [[second, prompt tokens, a
 shared blocks of a prompt equal those of its parent's. Tokens are random, the same for every server; answers are greedy, do not end early, and are
 not part of the next prompt, as the trace has its own tokens there. Servers run one after the other; each is sent the same turns. Pauses between
 turns are left out. --url servers need /v1/completions with token ids (Kvik, vLLM, llama-server); --npm uses the llama.cpp of node-llama-cpp,
-whose sequence keeps the common prefix.
+whose sequence keeps the common prefix. --shrink divides all numbers of tokens, for models with a short context.
 """
 import argparse
 import json
@@ -23,20 +23,20 @@ import urllib.request
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
-def read_turns(path, session, answer_share, n_turns):
+def read_turns(path, session, answer_share, n_turns, shrink):
     """Returns [(prompt tokens, number of answer tokens, tokens shared with the parent)] of one session."""
     with open(path) as f:
         found = next((s for s in map(json.loads, f) if s["id"] == session), None)
     if found is None:
         sys.exit(f"{path} has no session {session}")
-    size, numbers = found["block"], random.Random(session)
+    size, numbers = max(1, found["block"] // shrink), random.Random(session)
     blocks, turns = [], []
     for _, n_prompt, n_answer, n_blocks, parent, shared, *_ in found["r"][:n_turns]:
         own = list(blocks[parent][:shared]) if parent >= 0 else []
         own += [[numbers.randrange(300, 1300) for _ in range(size)] for _ in range(n_blocks - len(own))]
         blocks.append(own)
-        prompt = [token for block in own for token in block][:n_prompt]
-        turns.append((prompt, max(1, round(n_answer * answer_share)), shared * size if parent >= 0 else 0))
+        prompt = [token for block in own for token in block][:max(1, n_prompt // shrink)]
+        turns.append((prompt, max(1, round(n_answer * answer_share / shrink)), shared * size if parent >= 0 else 0))
     return turns
 
 
@@ -72,9 +72,10 @@ def main():
     parser.add_argument("--npm-kv-type", default="q8_0")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=1000, help="only the first ones")
+    parser.add_argument("--shrink", type=int, default=1, metavar="N")
     parser.add_argument("--answer-share", type=float, default=1.0, help="part of each answer that is generated")
     options = parser.parse_args()
-    turns = read_turns(options.sessions, options.session, options.answer_share, options.turns)
+    turns = read_turns(options.sessions, options.session, options.answer_share, options.turns, options.shrink)
     runs = {}
     for given in options.url:
         name, _, url = given.partition("=")

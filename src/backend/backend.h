@@ -203,6 +203,23 @@ class Backend {
     CHECK(false && "xielu() without has_xielu()");
   }
 
+  // Returns whether the device has the next three operations, which models with several residual
+  // streams need.
+  virtual bool has_streams() const { return false; }
+  // x[r] += Σ weights[r][h] · y[r][h · n_cols …], in ascending h. x: [M, n_cols], y: [M, heads ·
+  // n_cols], weights: [M, heads]
+  virtual void add_weighted_heads(Rows /*x*/, Rows /*y*/, Rows /*weights*/) {
+    CHECK(false && "add_weighted_heads() without has_streams()");
+  }
+  // x *= sqrt(mean(like²)) / sqrt(max(mean(x²), 1e-5)), for each row.
+  virtual void match_magnitude(Rows /*x*/, Rows /*like*/) {
+    CHECK(false && "match_magnitude() without has_streams()");
+  }
+  // x = max(x − (mean(x) + cutoff · deviation(x)), 0), for each row.
+  virtual void cut_off(Rows /*x*/, float /*cutoff*/) {
+    CHECK(false && "cut_off() without has_streams()");
+  }
+
   // Applies RoPE to each head of x in place. Heads begin head_dim columns apart, and the last one
   // may end after its rotated dimensions. x: [M, heads · head_dim] (Su et al. 2021)
   virtual void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) = 0;

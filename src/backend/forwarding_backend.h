@@ -95,6 +95,12 @@ class ForwardingBackend : public Backend {
   void soft_cap(Rows x, float cap) override { next_.soft_cap(x, cap); }
   bool has_xielu() const override { return next_.has_xielu(); }
   void xielu(Rows x, const Xielu& parameters) override { next_.xielu(x, parameters); }
+  bool has_streams() const override { return next_.has_streams(); }
+  void add_weighted_heads(Rows x, Rows y, Rows weights) override {
+    next_.add_weighted_heads(x, y, weights);
+  }
+  void match_magnitude(Rows x, Rows like) override { next_.match_magnitude(x, like); }
+  void cut_off(Rows x, float cutoff) override { next_.cut_off(x, cutoff); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
     next_.gated_activation(activation, gate, up, out);
   }

@@ -123,6 +123,17 @@ Result<float> KeyReader::positive(std::string_view key, double fallback) const {
 }
 
 Result<std::vector<float>> KeyReader::reals(std::string_view key, size_t n) const {
+  TRY_ASSIGN(auto reals, extended_reals(key, n));
+  for (const float number : reals) {
+    if (std::isfinite(number)) continue;
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("metadata key '{}' holds {}, expected a finite number", full(key), number));
+  }
+  return reals;
+}
+
+Result<std::vector<float>> KeyReader::extended_reals(std::string_view key, size_t n) const {
   const Metadata::Value* value = metadata_.find(full(key));
   std::vector<double> numbers;
   if (value && std::holds_alternative<std::vector<double>>(*value)) {
@@ -137,7 +148,7 @@ Result<std::vector<float>> KeyReader::reals(std::string_view key, size_t n) cons
   }
   std::vector<float> reals;
   for (const double number : numbers) {
-    if (!(std::abs(number) <= std::numeric_limits<float>::max())) {
+    if (!(number <= std::numeric_limits<float>::max())) {
       return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' holds {}, expected a finite "
                                                    "number",
                                                    full(key), number));

@@ -53,6 +53,8 @@ class KeyReader {
   // Returns n numbers of any sign that a float can hold, from a list or from a single number. The
   // key is required.
   Result<std::vector<float>> reals(std::string_view key, size_t n) const;
+  // Like reals(), but they may be minus infinity.
+  Result<std::vector<float>> extended_reals(std::string_view key, size_t n) const;
 
   Result<bool> flag(std::string_view key, bool fallback) const;
 

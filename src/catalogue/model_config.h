@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -149,6 +150,9 @@ struct ActivationParameters {
   float limit = 0;   // both factors of a product with SiLU are limited (Step 3.5); 0: no limit
   // Factors of the gate before the activation and of the product after it (Falcon-H1).
   float gate_scale = 1.0f, scale = 1.0f;
+  // Before the activation, mean + cutoff · deviation of a row's gate is subtracted from the gate,
+  // and what is below zero becomes zero (Gemma 3n). Minus infinity: not done.
+  float cutoff = -std::numeric_limits<float>::infinity();
 };
 
 // down(activation(gate(x)) · up(x)) (Shazeer 2020), or down(activation(up(x))) if the activation
@@ -237,6 +241,14 @@ struct EncoderConfig {
   uint32_t n_labels = 0;  // scores of the classifier; 0: there is none
 };
 
+// Several residual streams, of which the layers compute one and predict the others (AltUp, Baykal
+// et al. 2023), and a low-rank map beside attention (LAuReL, Menghani et al. 2024), both of Gemma
+// 3n.
+struct StreamsConfig {
+  uint32_t n = 0;            // number of streams; the first one is computed
+  uint32_t laurel_rank = 0;  // rank of the map beside attention
+};
+
 // A model as a set of features. Families only fill this in (family.h), and no code outside the
 // catalogue depends on the names of families.
 struct ModelConfig {
@@ -280,6 +292,9 @@ struct ModelConfig {
   // own and the input of the first layer, and adds after its feed-forward block (Gemma 3n, 2025);
   // 0: none.
   uint32_t per_layer_dim = 0;
+  // Rows of that table; tokens beyond them have its first row.
+  uint32_t n_per_layer_vocab = 0;
+  std::optional<StreamsConfig> streams = {};  // absent: one residual stream
   // The output of a layer is multiplied by a scale of that layer, if the file has it.
   bool has_layer_scales = false;
 

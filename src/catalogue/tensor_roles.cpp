@@ -44,6 +44,8 @@ constexpr RoleEntry kRoles[] = {
      "per_layer_model_projection.weight"},
     {kPerLayerProjectionNorm, kNorm, "per_layer_proj_norm.weight",
      "per_layer_projection_norm.weight"},
+    {kStreamProjections, kHeads, "altup_proj.weight", "altup_projections.{}.weight"},
+    {kStreamOutputs, kHeads, "altup_unembd_proj.weight", "altup_unembed_projections.{}.weight"},
     {kAttentionNorm, kNorm, "attn_norm.weight", "input_layernorm.weight"},
     {kAttentionNormBias, kBias, "attn_norm.bias", "input_layernorm.bias"},
     {kQkv, kMatrix, "attn_qkv.weight", "self_attn.qkv_proj.weight"},
@@ -130,6 +132,14 @@ constexpr RoleEntry kRoles[] = {
     {kPerLayerGate, kMatrix, "inp_gate.weight", "per_layer_input_gate.weight"},
     {kPerLayerOutput, kMatrix, "proj.weight", "per_layer_projection.weight"},
     {kPerLayerPostNorm, kNorm, "post_norm.weight", "post_per_layer_input_norm.weight"},
+    {kStreamNorm, kNorm, "altup_router_norm.weight", "altup.router_norm.weight"},
+    {kStreamRouter, kRouting, "altup_router.weight", "altup.modality_router.weight"},
+    {kStreamPredict, kRouting, "altup_predict_coef.weight", "altup.prediction_coefs.weight"},
+    {kStreamCorrect, kRouting, "altup_correct_coef.weight", "altup.correction_coefs.weight"},
+    {kStreamScale, kNorm, "altup_correct_scale.weight", "altup.correct_output_scale"},
+    {kLaurelDown, kMatrix, "laurel_l.weight", "laurel.linear_left.weight"},
+    {kLaurelUp, kMatrix, "laurel_r.weight", "laurel.linear_right.weight"},
+    {kLaurelNorm, kNorm, "laurel_post_norm.weight", "laurel.post_laurel_norm.weight"},
     {kLayerScale, kNorm, "layer_output_scale.weight", "layer_scalar"},
     {kMtpEmbeddingNorm, kNorm, "nextn.enorm.weight", "pre_fc_norm_embedding.weight"},
     {kMtpHiddenNorm, kNorm, "nextn.hnorm.weight", "pre_fc_norm_hidden.weight"},
@@ -370,7 +380,19 @@ class LayerTensors {
       add(kPerLayerOutput, {c_.model_dim, c_.per_layer_dim});
       add(kPerLayerPostNorm, {c_.model_dim});
     }
+    if (c_.streams) list_streams(*c_.streams);
     if (c_.has_layer_scales) add_optional(kLayerScale, {1}, true);
+  }
+
+  void list_streams(const StreamsConfig& s) {
+    add(kStreamNorm, {c_.model_dim});
+    add(kStreamRouter, {s.n, c_.model_dim});
+    add(kStreamPredict, {uint64_t{s.n} * s.n, s.n});
+    add(kStreamCorrect, {s.n, s.n});
+    add(kStreamScale, {c_.model_dim});
+    add(kLaurelDown, {s.laurel_rank, c_.model_dim});
+    add(kLaurelUp, {c_.model_dim, s.laurel_rank});
+    add(kLaurelNorm, {c_.model_dim});
   }
 
   const ModelConfig& c_;
@@ -420,9 +442,15 @@ TensorTable::TensorTable(const ModelConfig& c)
             {{kShortRopeDivisors}, {n_pairs}, true}};
   if (c.per_layer_dim) {
     const uint64_t n_cols = uint64_t{c.n_layers} * c.per_layer_dim;
-    specs_.push_back({{kPerLayerEmbedding}, {c.n_vocab, n_cols}});
+    const uint32_t n_rows = c.n_per_layer_vocab ? c.n_per_layer_vocab : c.n_vocab;
+    specs_.push_back({{kPerLayerEmbedding}, {n_rows, n_cols}});
     specs_.push_back({{kPerLayerProjection}, {n_cols, c.model_dim}});
     specs_.push_back({{kPerLayerProjectionNorm}, {c.per_layer_dim}});
+  }
+  if (c.streams) {
+    for (const TensorRole role : {kStreamProjections, kStreamOutputs}) {
+      specs_.push_back({{role}, {c.streams->n - 1, c.model_dim, c.model_dim}});
+    }
   }
   if (c.has_positions) specs_.push_back({{kPositions}, {c.n_ctx_train, c.model_dim}});
   if (c.encoder) list_embeddings(c, *c.encoder);

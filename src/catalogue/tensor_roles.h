@@ -38,6 +38,8 @@ enum class TensorRole : uint8_t {
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
   kPerLayerProjection,      // projection of the input of the first layer to the same size
   kPerLayerProjectionNorm,  // norm of each layer's part
+  kStreamProjections,  // the first residual stream to the others: [n − 1, model_dim, model_dim]
+  kStreamOutputs,      // projections of the others after the last layer
   // Roles of a layer.
   kAttentionNorm,  // input norm of a layer, also of one with only a feed-forward block
   kAttentionNormBias,
@@ -125,6 +127,14 @@ enum class TensorRole : uint8_t {
   kPerLayerGate,
   kPerLayerOutput,
   kPerLayerPostNorm,
+  kStreamNorm,     // AltUp: norm of the router's input
+  kStreamRouter,   // AltUp: [n, model_dim]
+  kStreamPredict,  // AltUp: coefficients of predictions, [n², n]
+  kStreamCorrect,  // AltUp: coefficients of corrections, [n, n]
+  kStreamScale,    // AltUp: factor of the corrected first stream, before the per-layer input
+  kLaurelDown,
+  kLaurelUp,
+  kLaurelNorm,
   kLayerScale,
   kMtpEmbeddingNorm,  // MTP head: norm of the next token's embedding
   kMtpHiddenNorm,     // MTP head: norm of the hidden state

@@ -60,6 +60,10 @@ void show_kinds(const ModelConfig& c) {
     break;
   }
   if (n_sharing > 0) streams::print("  the last {} layers read the K and V of others\n", n_sharing);
+  if (c.streams) {
+    streams::print("  {} residual streams, of which the layers compute one (AltUp)\n",
+                   c.streams->n);
+  }
   if (c.per_layer_dim > 0) {
     streams::print("  embeddings of width {} for every layer\n", c.per_layer_dim);
   }

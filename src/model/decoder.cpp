@@ -23,6 +23,7 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   taken.mlp = MlpBlock::take_buffer(c, n_rows_max, buffers);
   if (c.experts()) taken.experts = ExpertsBlock::Buffers::take(c, n_rows_max, buffers);
   taken.per_layer = PerLayerInputs::Buffers::take(c, n_rows_max, buffers);
+  if (c.streams) taken.streams = ResidualStreams::Buffers::take(c, n_rows_max, buffers);
   if (c.has_mtp_head) taken.mtp_head = MtpHeadBlock::Buffers::take(c, n_rows_max, buffers);
   const uint32_t n_logit_rows = std::min(kLogitRows, n_rows_max);
   taken.logits = buffers.take(n_logit_rows, c.n_vocab);
@@ -54,6 +55,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   const ModelConfig& c = model.config();
   if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
   if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);
+  if (c.streams) streams_.emplace(model, backend_, buffers_.streams);
   for (uint32_t i = 0; i < c.layers.size(); ++i) {
     if (c.layers[i].mixes() && !kv_source_of(c.layers[i])) last_writer_ = i;
   }
@@ -87,11 +89,13 @@ bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
   x_.embed(model_.embedding(), tokens_);
   if (model_.positions()) x_.add_positions(*model_.positions(), positions_);
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
+  if (streams_) streams_->begin_step(x_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
     if (is_interrupted()) return false;
     if (c.layers[layer].mixes()) mix(layer);
     if (x_.n_rows() > 0) finish(layer);
   }
+  if (streams_ && x_.n_rows() > 0) streams_->finish(x_);
   if (mtp_head_) update_mtp_head();
   first_projected_.reset();
   if (first_logits_) {
@@ -108,11 +112,13 @@ bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
 void Decoder::mix(uint32_t layer) {
   const bool attends = model_.config().layers[layer].if_attention() != nullptr;
   const bool has_state = model_.config().layers[layer].has_state();
+  if (streams_) streams_->predict(layer, x_);
   if (attends) attention_.write_kv(layer, x_);
   if (has_state) recurrent_->advance(layer, x_);
   if (layer == last_writer_ && wanted_.size() < x_.n_rows()) {
     x_.keep(wanted_);
     if (per_layer_) per_layer_->keep(wanted_);
+    if (streams_) streams_->keep(wanted_);
     backend_.keep(wanted_);
     if (attends) attention_.keep(wanted_, wanted_runs_);
     if (has_state) recurrent_->keep(wanted_);
@@ -122,13 +128,18 @@ void Decoder::mix(uint32_t layer) {
   if (model_.config().has_parallel_halves) feed_forward(layer, x_);
   if (attends) attention_.attend(layer, x_);
   if (has_state) recurrent_->finish(layer, x_);
+  if (streams_) streams_->join(x_);
 }
 
 // Computes the second half of a layer, its feed-forward, and what follows it.
 void Decoder::finish(uint32_t layer) {
   const bool is_done = model_.config().has_parallel_halves;
   if (!is_done && model_.config().layers[layer].has_feed_forward()) feed_forward(layer, x_);
-  if (per_layer_) per_layer_->add(layer, x_);
+  if (streams_) {
+    streams_->correct(layer, x_, *per_layer_);
+  } else if (per_layer_) {
+    per_layer_->add(layer, x_);
+  }
   if (model_.layers()[layer].scale != 1.0f) backend_.scale(x_.rows(), model_.layers()[layer].scale);
 }
 

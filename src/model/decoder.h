@@ -21,6 +21,7 @@
 #include "model/recurrent/recurrent_block.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
+#include "model/streams/residual_streams.h"
 
 namespace kvik {
 
@@ -144,6 +145,7 @@ class Decoder {
     Rows mlp;
     ExpertsBlock::Buffers experts;
     PerLayerInputs::Buffers per_layer;
+    ResidualStreams::Buffers streams;
     MtpHeadBlock::Buffers mtp_head;
     Rows logits;  // [a few, n_vocab]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
@@ -175,6 +177,7 @@ class Decoder {
   MlpBlock mlp_;
   std::optional<ExpertsBlock> experts_;
   std::optional<PerLayerInputs> per_layer_;
+  std::optional<ResidualStreams> streams_;
   std::optional<MtpHeadBlock> mtp_head_;
   std::optional<OpenPages> open_pages_;  // only if uses_open_pages()
   uint64_t open_page_bytes_;

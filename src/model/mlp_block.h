@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "backend/backend.h"
@@ -50,6 +51,7 @@ class GatedProduct {
     const Rows gate = gate_up.columns(0, ffn_dim);
     multiply(gate_up);
     if (parameters.gate_scale != 1.0f) backend_.scale(gate, parameters.gate_scale);
+    if (std::isfinite(parameters.cutoff)) backend_.cut_off(gate, parameters.cutoff);
     const Rows up = gate_up.columns(n_cols - ffn_dim, ffn_dim);
     if (activation_ == Activation::kXielu) {
       backend_.xielu(gate, parameters.xielu);

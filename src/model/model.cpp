@@ -44,6 +44,8 @@ class ModelLoader {
     TRY_ASSIGN(model_->per_layer_.table, tensors_.matrix({kPerLayerEmbedding}));
     TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
     TRY_ASSIGN(model_->per_layer_.norm, tensors_.vectors({kPerLayerProjectionNorm}));
+    TRY_ASSIGN(model_->streams_.in, tensors_.experts({kStreamProjections}, 0));
+    TRY_ASSIGN(model_->streams_.out, tensors_.experts({kStreamOutputs}, 0));
     TRY(load_rope_divisors(n_ctx_max ? n_ctx_max : config_.n_ctx_train));
     for (uint32_t i = 0; i < config_.layers.size(); ++i) {
       TRY_ASSIGN(LayerWeights layer, load_layer(i));
@@ -92,6 +94,8 @@ class ModelLoader {
       missing = "xIELU activations";
     } else if (!config_.encoder && config_.norm != NormKind::kRms && !backend_.can_encode()) {
       missing = "layer norms";
+    } else if (config_.streams && !backend_.has_streams()) {
+      missing = "several residual streams";
     }
     if (!missing) return {};
     return fail(ErrorCode::kUnsupported,
@@ -195,6 +199,19 @@ class ModelLoader {
     TRY_ASSIGN(weights.per_layer.post_norm, tensors_.vectors({kPerLayerPostNorm}, layer));
     TRY_ASSIGN(const auto scale, tensors_.host_vectors({kLayerScale}, layer));
     if (!scale.empty()) weights.scale = scale.front();
+    return load_streams(weights.streams, layer);
+  }
+
+  Result<void> load_streams(StreamWeights& s, uint32_t layer) {
+    using enum TensorRole;
+    TRY_ASSIGN(s.norm, tensors_.vectors({kStreamNorm}, layer));
+    TRY_ASSIGN(s.router, tensors_.matrix({kStreamRouter}, layer));
+    TRY_ASSIGN(s.predict, tensors_.matrix({kStreamPredict}, layer));
+    TRY_ASSIGN(s.correct, tensors_.matrix({kStreamCorrect}, layer));
+    TRY_ASSIGN(s.scale, tensors_.vectors({kStreamScale}, layer));
+    TRY_ASSIGN(s.laurel_down, tensors_.matrix({kLaurelDown}, layer));
+    TRY_ASSIGN(s.laurel_up, tensors_.matrix({kLaurelUp}, layer));
+    TRY_ASSIGN(s.laurel_norm, tensors_.vectors({kLaurelNorm}, layer));
     return {};
   }
 

@@ -66,6 +66,23 @@ struct PerLayerEmbedding {
   Buffer norm;                               // [per_layer_dim]
 };
 
+// Weights of one layer for its residual streams (StreamsConfig, ResidualStreams).
+struct StreamWeights {
+  Buffer norm;                                           // [model_dim]
+  std::unique_ptr<PackedMatrix> router;                  // [n, model_dim]
+  std::unique_ptr<PackedMatrix> predict;                 // [n², n]
+  std::unique_ptr<PackedMatrix> correct;                 // [n, n]
+  Buffer scale;                                          // [model_dim]
+  std::unique_ptr<PackedMatrix> laurel_down, laurel_up;  // [rank, model_dim], [model_dim, rank]
+  Buffer laurel_norm;                                    // [model_dim]
+};
+
+// Projections of the first residual stream to the others before the first layer, and of the others
+// after the last one: n − 1 times [model_dim, model_dim].
+struct StreamProjections {
+  std::unique_ptr<PackedMatrix> in, out;
+};
+
 struct FeedForwardWeights {
   Buffer norm;  // as of AttentionWeights; empty if both halves of the layer share a norm
   // MLP, or shared expert of a mixture of experts. If the activation has no gate, gate_up holds
@@ -110,6 +127,7 @@ struct LayerWeights {
   RecurrentWeights recurrent;
   FeedForwardWeights feed_forward;
   PerLayerWeights per_layer;
+  StreamWeights streams;
   float scale = 1.0f;  // factor for the output rows of the layer
 
   // Returns the norm before the feed-forward block; empty if there is none.
@@ -155,6 +173,7 @@ class Model {
   const MtpHeadWeights& mtp_head() const { return mtp_head_; }
   const EncoderWeights& encoder() const { return encoder_; }
   const PerLayerEmbedding& per_layer() const { return per_layer_; }
+  const StreamProjections& streams() const { return streams_; }
   const Buffer& output_norm() const { return output_norm_; }
   // Output projection; the embedding if the model ties the two.
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
@@ -187,6 +206,7 @@ class Model {
   MtpHeadWeights mtp_head_;
   EncoderWeights encoder_;
   PerLayerEmbedding per_layer_;
+  StreamProjections streams_;
   Buffer output_norm_, head_bias_;
   std::vector<float> rope_divisors_;
   uint64_t weight_bytes_ = 0;

@@ -23,6 +23,11 @@ void PerLayerInputs::begin_step(std::span<const TokenId> tokens, ResidualStream&
   backend_.matmul(x.rows(), *w.projection, vectors);
   backend_.scale(vectors, 1.0f / std::sqrt(static_cast<float>(c.model_dim)));
   backend_.rms_norm(vectors, w.norm.floats(), c.per_layer_dim, c.norm_eps, vectors);
+  if (c.n_per_layer_vocab) {
+    tokens_.assign(tokens.begin(), tokens.end());
+    for (TokenId& token : tokens_) token = token < c.n_per_layer_vocab ? token : 0;
+    tokens = tokens_;
+  }
   backend_.embed(*w.table, tokens, looked_up);
   backend_.scale(looked_up, std::sqrt(static_cast<float>(c.per_layer_dim)));
   backend_.add(vectors, looked_up);
@@ -35,14 +40,19 @@ void PerLayerInputs::keep(std::span<const uint32_t> rows) {
   std::swap(buffers_.vectors, buffers_.spare);
 }
 
-void PerLayerInputs::add(uint32_t layer, ResidualStream& x) {
+Rows PerLayerInputs::gated(uint32_t layer, Rows x) {
   const uint32_t n_cols = model_.config().per_layer_dim;
-  const PerLayerWeights& w = model_.layers()[layer].per_layer;
-  const Rows vector = buffers_.vectors.slice(0, x.n_rows()).columns(layer * n_cols, n_cols);
-  const Rows gated = buffers_.gated.slice(0, x.n_rows());
-  backend_.matmul(x.rows(), *w.gate, gated);
+  const Rows vector = buffers_.vectors.slice(0, x.n_rows).columns(layer * n_cols, n_cols);
+  const Rows gated = buffers_.gated.slice(0, x.n_rows);
+  backend_.matmul(x, *model_.layers()[layer].per_layer.gate, gated);
   backend_.gated_activation(model_.config().activation, gated, vector, gated);
-  x.add_projection(gated, {.weights = *w.output, .bias = {}, .post_norm = w.post_norm});
+  return gated;
+}
+
+void PerLayerInputs::add(uint32_t layer, ResidualStream& x) {
+  const PerLayerWeights& w = model_.layers()[layer].per_layer;
+  x.add_projection(gated(layer, x.rows()),
+                   {.weights = *w.output, .bias = {}, .post_norm = w.post_norm});
 }
 
 }  // namespace kvik

@@ -94,7 +94,7 @@ class ModelFolder(FolderCase):
                 t, x = tensors[name]
                 tensors[name] = (t, np.ascontiguousarray(x.swapaxes(1, 2)))
 
-        for preset, types, *change in (("test-gemma4-e", ("gemma4", "gemma4_text")), ("test-gemma4", ("gemma4_unified", "gemma4_unified_text")),
+        for preset, types, *change in (("test-gemma3n", ("gemma3n", "gemma3n_text")), ("test-gemma4-e", ("gemma4", "gemma4_text")), ("test-gemma4", ("gemma4_unified", "gemma4_unified_text")),
                                        ("test-qwen3", ("qwen3_vl", "qwen3_vl_text")),
                                        ("test-qwen3moe", ("qwen3_vl_moe", "qwen3_vl_moe_text"), transpose_experts)):
             with self.subTest(preset=preset, type=types[0]):

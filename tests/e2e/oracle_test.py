@@ -20,7 +20,7 @@ ROPES = ("test-linear", "test-llama3", "test-yarn", "test-phi3")  # scaled RoPE 
 EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
 OLDER = ("test-mistral", "test-granite", "test-olmo2")
 # glm4moe: router biases, one layer without experts, an MTP head; gptoss: attention sinks, clamped gates, biases of experts
-# gemma4: heads of two widths, K = V, norms of V; gemma4-e: KV sharing, per-layer embeddings; gemma4-moe: experts beside an MLP
+# gemma3n: several residual streams, gates cut off; gemma4: heads of two widths, K = V, norms of V; gemma4-e: KV sharing, per-layer embeddings; gemma4-moe: experts beside an MLP
 NEWER = tuple(name for name in kvik.PRESETS if name not in LLAMAS + FEATURES + ROPES + EXPERTS + OLDER)
 FAMILIES = (*OLDER, *ROPES, *EXPERTS, *NEWER)
 CASES = [*itertools.product(LLAMAS + FEATURES, SEEDS), *itertools.product(FAMILIES, SEEDS if kvik.LONG else [1])]

@@ -196,7 +196,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("test-llama", "test-mqa", "test-qwen2", "test-qwen3",
                                      "test-gemma2", "test-gemma3", "test-qwen3moe", "test-qwen2moe",
                                      "test-olmo2", "test-dense-first", "test-granitemoe",
-                                     "test-gemma4", "test-gemma4-e", "test-gemma4-moe"),
+                                     "test-gemma4", "test-gemma4-e", "test-gemma4-moe",
+                                     "test-gemma3n"),
                      testing::Values("f32", "bf16", "q8_0", "q4_0")),
     name_of_case);
 

@@ -25,7 +25,7 @@ IGNORED_TENSORS = re.compile(r"vision|visual|audio|multi_modal|^vit_|inv_freq$|^
 # Keys that do not change the forward pass of a text.
 IGNORED_KEYS = re.compile(r"dropout|_range$|router_aux|^output_|^use_cache$|_token_id$|^architectures$|^(torch_)?dtype$|transformers_version|^pretraining|"
                           r"^_name_or_path$|^_attn|jitter|^auto_map$|aux_loss|z_loss|^problem_type$|^is_decoder$|^cache_implementation$|^return_|"
-                          r"^(bos|eos|pad|unk|sep)_token|^id2label$|^label2id$|^initializer|^quantization_config$|^model_max_length$|pdrop$|^summary_|^chunk_size_feed|^is_encoder_dec|^mtp_")
+                          r"^(bos|eos|pad|unk|sep)_token|^id2label$|^label2id$|^initializer|^quantization_config$|^model_max_length$|pdrop$|^summary_|^chunk_size_feed|^is_encoder_dec|^mtp_|coef_clip$")
 
 # Keys that other keys or the tensors imply.
 IMPLIED_KEYS = {"qk_head_dim", "qkv_bias", "attention_out_bias", "no_rope_layer_interval", "topk_method", "moe_layer_end_index", "moe_norm_min",
@@ -78,7 +78,7 @@ def patterns(tensors):
         layer = LAYER.match(name)
         if layer:
             name = "N." + layer[2]
-        found.setdefault(re.sub(r"experts\.\d+\.", "experts.{}.", name), shape)
+        found.setdefault(re.sub(r"\b(experts|altup_\w*projections)\.\d+\.", r"\1.{}.", name), shape)
     return found
 
 

@@ -27,7 +27,7 @@ DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.
 # GGUF files rotate neighbors, (2i, 2i + 1) of a head; folders rotate (i, i + half).
 PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", "smollm3", "arcee", *state_layers.HALVED, "muse-glimmer")
 GEMMAS = ("gemma2", "gemma3")
-MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
+MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
                "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES, **{arch: folder_families.OF[arch]["type"] for arch in folder_families.OF}}
 LATENT = ("deepseek2", "mistral4", "kimi-linear")  # architectures with MLA
 SIGMOIDS = ("glm4moe", "minimax-m2", *LATENT)  # architectures with sigmoid router scores
@@ -58,9 +58,14 @@ LAYER = {
     "pre_ffw_norm_2.weight": "pre_feedforward_layernorm_2.weight", "post_ffw_norm_1.weight": "post_feedforward_layernorm_1.weight",
     "post_ffw_norm_2.weight": "post_feedforward_layernorm_2.weight", "inp_gate.weight": "per_layer_input_gate.weight",
     "proj.weight": "per_layer_projection.weight", "post_norm.weight": "post_per_layer_input_norm.weight", "layer_output_scale.weight": "layer_scalar",
+    "altup_router_norm.weight": "altup.router_norm.weight", "altup_router.weight": "altup.modality_router.weight",
+    "altup_predict_coef.weight": "altup.prediction_coefs.weight", "altup_correct_coef.weight": "altup.correction_coefs.weight",
+    "altup_correct_scale.weight": "altup.correct_output_scale", "laurel_l.weight": "laurel.linear_left.weight",
+    "laurel_r.weight": "laurel.linear_right.weight", "laurel_post_norm.weight": "laurel.post_laurel_norm.weight",
 }
 MTP_TENSORS = {"nextn.eh_proj.weight": "fc.weight", "nextn.enorm.weight": "pre_fc_norm_embedding.weight", "nextn.hnorm.weight": "pre_fc_norm_hidden.weight",
            "nextn.shared_head_norm.weight": "norm.weight"}  # Qwen's names
+STREAMS = {"altup_proj.weight": "altup_projections", "altup_unembd_proj.weight": "altup_unembed_projections"}  # stacks of matrices
 EXPERTS = {"ffn_gate_exps.weight": ("gate_proj", "w1"), "ffn_up_exps.weight": ("up_proj", "w3"), "ffn_down_exps.weight": ("down_proj", "w2")}
 
 
@@ -124,6 +129,8 @@ class Folder:
             sys.exit(f"{name} has the element type {t}; folders have F32, F16 or BF16")
         if name.startswith("rope_"):
             self.rope_vectors[name] = x
+        elif name in STREAMS:
+            self.tensors |= {f"model.{STREAMS[name]}.{i}.weight": (t, matrix) for i, matrix in enumerate(x)}
         elif name in self.top:
             self.tensors[self.top[name]] = (t, self.less_one(name, t, x))
         else:
@@ -314,10 +321,23 @@ class Folder:
             config = state_layers.other_config(self.arch, self.key, config)
         if self.arch == "gemma4":
             config = self.with_layer_kinds(config)
+        if self.arch == "gemma3n":
+            config |= self.stream_keys()
         config = folder_families.with_other_keys(self.arch, self.key, config)
         if "rope_factors_long.weight" in self.rope_vectors:
             config["original_max_position_embeddings"] = self.key("rope.scaling.original_context_length")
         return {k: v for k, v in config.items() if v is not None or k == "sliding_window"}
+
+    def stream_keys(self):
+        """Returns the config keys of Gemma 3n."""
+        cutoffs, windowed = self.key("activation_sparsity_scale")[1], self.key("attention.sliding_window_pattern")[1]
+        return {"layer_types": ["sliding_attention" if w else "full_attention" for w in windowed],
+                "activation_sparsity_pattern": [0.0 if np.isinf(cutoff) else 0.95 for cutoff in cutoffs],
+                "intermediate_size": [self.key("feed_forward_length")] * len(windowed), "altup_num_inputs": self.key("altup.num_inputs"),
+                "laurel_rank": self.key("laurel.rank"), "num_kv_shared_layers": self.key("attention.shared_kv_layers"),
+                "hidden_size_per_layer_input": self.key("embedding_length_per_layer_input"),
+                "vocab_size_per_layer_input": self.key("vocab_size"), "final_logit_softcapping": self.key("final_logit_softcapping"),
+                "rope_local_base_freq": self.key("rope.freq_base_swa")}
 
     def with_layer_kinds(self, config):
         """Returns the config keys of Gemma 4's differing layers."""

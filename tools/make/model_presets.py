@@ -11,7 +11,8 @@
 #   scales: scales of embedding, residual, attention and logits;
 #   kinds: layers that differ: "every": interval of layers without a window, which have the stated head dim, while the others have
 #   "head"; "global_kv": KV heads of layers without a window; "k_is_v": these have no V; "sharing": number of trailing layers that read the K
-#   and V of other layers and have MLPs of width "sharing_ffn"; "per_layer": width of the per-layer embeddings
+#   and V of other layers and have MLPs of width "sharing_ffn"; "per_layer": width of the per-layer embeddings; "streams": number of residual
+#   streams, rank of LAuReL, and number of leading layers that cut off a part of the gate
 LONG_ROPE = {"factors": "long", "rope": {"original_context_length": 4096}}
 GRANITE = {"embedding": 12.0, "residual": 0.22, "attention": 0.015625, "logit": 8.0}
 PRESETS = {
@@ -53,6 +54,10 @@ PRESETS = {
     "gemma3-4b":      ("gemma3", 34, 2560, 8, 4, 256, 10240, 131072, 1e6, {"window": 1024, "rope": {"type": "linear", "factor": 8.0}}),
     "gemma3-12b":     ("gemma3", 48, 3840, 16, 8, 256, 15360, 131072, 1e6, {"window": 1024, "rope": {"type": "linear", "factor": 8.0}}),
     "gemma3-27b":     ("gemma3", 62, 5376, 32, 16, 128, 21504, 131072, 1e6, {"window": 1024, "rope": {"type": "linear", "factor": 8.0}}),
+    "gemma3n-e2b":    ("gemma3n", 30, 2048, 8, 2, 256, 8192, 32768, 1e6,
+                       {"window": 512, "kinds": {"every": 5, "head": 256, "sharing": 10, "per_layer": 256, "streams": (4, 64, 10)}}),
+    "gemma3n-e4b":    ("gemma3n", 35, 2048, 8, 2, 256, 16384, 32768, 1e6,
+                       {"window": 512, "kinds": {"every": 5, "head": 256, "sharing": 15, "per_layer": 256, "streams": (4, 64, 10)}}),
     "gemma4-26b-a4b": ("gemma4", 30, 2816, 16, 8, 512, 2112, 262144, 1e6,
                        {"window": 1024, "experts": (128, 8, 704), "kinds": {"every": 6, "head": 256, "global_kv": 2, "k_is_v": True}}),
     "gemma4-31b":     ("gemma4", 60, 5376, 32, 16, 512, 21504, 262144, 1e6,
@@ -132,6 +137,8 @@ PRESETS = {
     "test-dense-first": ("qwen2moe", 3, 64, 4, 2, 16, 160, 2048, 1e6, {"experts": (6, 2, 96, 128), "dense_layers": 1}),
     "test-gemma2":    ("gemma2", 4, 64, 4, 2, 32, 192, 2048, 1e4, {"window": 32}),
     "test-gemma3":    ("gemma3", 6, 64, 4, 1, 32, 192, 2048, 1e6, {"window": 32}),
+    "test-gemma3n":   ("gemma3n", 6, 64, 4, 2, 32, 192, 2048, 1e6,
+                       {"window": 32, "kinds": {"every": 3, "head": 32, "sharing": 2, "per_layer": 32, "streams": (4, 32, 2)}}),
     "test-gemma4":    ("gemma4", 6, 64, 4, 2, 32, 192, 2048, 1e6,
                        {"window": 32, "kinds": {"every": 3, "head": 16, "global_kv": 1, "k_is_v": True}}),
     "test-gemma4-e":  ("gemma4", 10, 64, 4, 2, 32, 96, 2048, 1e6,
@@ -266,6 +273,7 @@ FAMILIES = {
     "qwen3moe": {"eps": 1e-6, "qk_norm": "head"},
     "gemma2":   {"eps": 1e-6, "norms": "both", "tied": True, "scales_embedding": True},
     "gemma3":   {"eps": 1e-6, "norms": "both", "tied": True, "scales_embedding": True, "qk_norm": "head"},
+    "gemma3n":  {"eps": 1e-6, "unscaled": True, "norms": "both", "tied": True, "scales_embedding": True, "qk_norm": "head"},
     "gemma4":   {"eps": 1e-6, "unscaled": True, "norms": "both", "tied": True, "scales_embedding": True, "qk_norm": "head"},
     "phi3":     {"fused_qkv": True, "fused_mlp": True},
     "granite":  {},

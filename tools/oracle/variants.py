@@ -82,6 +82,9 @@ FALCON = {"mamba_d_ssm": 96, "mamba_n_heads": 6, "mamba_d_state": 16, "mamba_chu
 JAMBA = {"num_hidden_layers": 4, "num_experts": 4, "attn_layer_period": 4, "attn_layer_offset": 1}
 GPT2 = {"intermediate_size": None, "num_key_value_heads": None}
 GEMMA = {"head_dim": 16, "num_hidden_layers": 6, "sliding_window": 16}
+GEMMA3N = {**GEMMA, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 80, "laurel_rank": 8, "altup_num_inputs": 4,
+           "num_kv_shared_layers": 2, "activation_sparsity_pattern": [0.95, 0.8, 0.0, 0.0, 0.0, 0.0],
+           "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2, "tie_word_embeddings": True}
 GEMMA4 = {**GEMMA, "global_head_dim": 32, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96}
 
 VARIANTS = {
@@ -131,6 +134,9 @@ VARIANTS = {
     "gemma3-with-vision": ("gemma3", {"text_config": {**SMALL, **GEMMA, "query_pre_attn_scalar": 16, "tie_word_embeddings": True},
                                       "vision_config": {**VISION, "image_size": 28, "patch_size": 14, "model_type": "siglip_vision_model"},
                                       "mm_tokens_per_image": 4, "tie_word_embeddings": True}, None),
+    "gemma3n": ("gemma3n_text", GEMMA3N, None),
+    "gemma3n-mlp-sizes": ("gemma3n_text", {**GEMMA3N, "intermediate_size": [96, 64, 96, 96, 32, 128], "num_kv_shared_layers": 0,
+                                           "altup_num_inputs": 3}, None),
     "gemma4": ("gemma4_text", {**GEMMA4, "tie_word_embeddings": True}, None),
     "gemma4-shared-kv": ("gemma4_text", {**GEMMA4, "tie_word_embeddings": True, "num_hidden_layers": 12, "num_kv_shared_layers": 6,
                                          "use_double_wide_mlp": True}, None),

@@ -104,6 +104,10 @@ class CpuBackend final : public Backend {
   void limited_silu(Rows gate, Rows up, float limit, Rows out) override;
   bool has_xielu() const override { return true; }
   void xielu(Rows x, const Xielu& parameters) override;
+  bool has_streams() const override { return true; }
+  void add_weighted_heads(Rows x, Rows y, Rows weights) override;
+  void match_magnitude(Rows x, Rows like) override;
+  void cut_off(Rows x, float cutoff) override;
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override;
   void change_basis(Rows x, const HeadBasis& basis) override;
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
@@ -370,6 +374,31 @@ void CpuBackend::xielu(Rows x, const Xielu& parameters) {
   for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
     isa_.rows.xielu(row_of(x, row) + first, parameters, n);
   });
+}
+
+void CpuBackend::add_weighted_heads(Rows x, Rows y, Rows weights) {
+  CHECK(x.n_rows == y.n_rows && x.n_rows == weights.n_rows);
+  CHECK(y.n_cols == x.n_cols * weights.n_cols);
+  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
+    for (uint32_t head = 0; head < weights.n_cols; ++head) {
+      isa_.rows.add_scaled(row_of(x, row) + first, row_of(y, row) + size_t{head} * x.n_cols + first,
+                           row_of(weights, row)[head], n);
+    }
+  });
+}
+
+void CpuBackend::match_magnitude(Rows x, Rows like) {
+  constexpr float kLeast = 1e-5f;
+  CHECK(same_shape(x, like));
+  for_rows(x, [&](size_t row) {
+    const float wanted = std::sqrt(isa_.rows.mean_square(row_of(like, row), x.n_cols));
+    const float own = isa_.rows.mean_square(row_of(x, row), x.n_cols);
+    isa_.rows.scale(row_of(x, row), wanted / std::sqrt(std::max(own, kLeast)), x.n_cols);
+  });
+}
+
+void CpuBackend::cut_off(Rows x, float cutoff) {
+  for_rows(x, [&](size_t row) { isa_.rows.cut_off(row_of(x, row), cutoff, x.n_cols); });
 }
 
 void CpuBackend::rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) {

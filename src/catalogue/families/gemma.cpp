@@ -14,6 +14,9 @@
 namespace kvik::families {
 namespace {
 
+constexpr uint64_t kMaxStreams = 8;
+constexpr double kUsualGemma3nCap = 30;  // llama.cpp's files of Gemma 3n do not state the soft cap
+
 AttentionConfig& attention_of(LayerConfig& layer) { return std::get<AttentionConfig>(layer.mixer); }
 
 // Scales q·k by 1 / sqrt(model_dim / n_heads) instead of 1 / sqrt(head_dim), as the largest model
@@ -101,6 +104,55 @@ Result<void> find_kv_sources(const KeyReader& keys, LayerKinds& kinds) {
   return {};
 }
 
+// Gives the layers what Gemma 3n and Gemma 4 have in common.
+Result<void> read_layer_kinds(const KeyReader& keys, ModelConfig& config, LayerKinds& kinds) {
+  TRY(read_heads(keys, config, kinds));
+  TRY_ASSIGN(const RopeConfig rope,
+             read_window_rope(keys, config.ropes.front(), kinds.window_head_dim));
+  config.ropes.push_back(rope);
+  TRY(check_number_of_kinds(keys, kinds));
+  TRY_ASSIGN(kinds.ffn_dims, keys.counts("feed_forward_length", config.n_listed_layers(), kMaxDim));
+  TRY(find_kv_sources(keys, kinds));
+  TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    LayerConfig& layer = config.layers[i];
+    AttentionConfig& a = attention_of(layer);
+    a.n_kv_heads = kinds.n_kv_heads[i];
+    a.shared_kv = kinds.kv_sources[i];
+    a.has_v_norm = true;
+    a.window = 0;
+    if (kinds.is_windowed[i]) {
+      a.window = window;
+      a.rope = 1;
+      a.head_dim = kinds.window_head_dim;
+    }
+    if (auto* experts = std::get_if<ExpertsConfig>(&layer.feed_forward)) {
+      experts->parallel_ffn_dim = kinds.ffn_dims[i];
+    } else {
+      std::get<MlpConfig>(layer.feed_forward).ffn_dim = kinds.ffn_dims[i];
+    }
+  }
+  TRY_ASSIGN(config.per_layer_dim,
+             keys.optional_count("embedding_length_per_layer_input", kMaxHeadDim));
+  return {};
+}
+
+// Reads the number of residual streams. llama.cpp's files do not state the rank of LAuReL.
+Result<StreamsConfig> read_streams(const KeyReader& keys) {
+  StreamsConfig streams;
+  TRY_ASSIGN(streams.n, keys.count("altup.num_inputs", kMaxStreams, 4));
+  TRY_ASSIGN(streams.laurel_rank, keys.count("laurel.rank", kMaxDim, 64));
+  TRY_ASSIGN(const uint32_t active, keys.optional_count("altup.active_idx", kMaxStreams));
+  if (streams.n < 2) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' is {}, expected 2 to {}", keys.full("altup.num_inputs"),
+                            streams.n, kMaxStreams));
+  }
+  if (active == 0) return streams;
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("'{}' is {}, expected 0", keys.full("altup.active_idx"), active));
+}
+
 }  // namespace
 
 Result<void> finish_gemma2(const KeyReader& keys, ModelConfig& config) {
@@ -120,38 +172,32 @@ Result<void> finish_gemma3(const KeyReader& keys, ModelConfig& config) {
   return {};
 }
 
+Result<void> finish_gemma3n(const KeyReader& keys, ModelConfig& config) {
+  LayerKinds kinds;
+  TRY(read_layer_kinds(keys, config, kinds));
+  TRY_ASSIGN(config.streams, read_streams(keys));
+  if (config.per_layer_dim == 0) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' is 0, expected a number > 0",
+                            keys.full("embedding_length_per_layer_input")));
+  }
+  TRY_ASSIGN(config.n_per_layer_vocab,
+             keys.count("vocab_size_per_layer_input", kMaxVocabulary, config.n_vocab));
+  TRY_ASSIGN(config.logit_soft_cap, keys.real("final_logit_softcapping", kUsualGemma3nCap));
+  TRY_ASSIGN(const auto cutoffs, keys.extended_reals("activation_sparsity_scale", config.n_layers));
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    std::get<MlpConfig>(config.layers[i].feed_forward).activation.cutoff = cutoffs[i];
+  }
+  return {};
+}
+
 Result<void> finish_gemma4(const KeyReader& keys, ModelConfig& config) {
   LayerKinds kinds;
-  TRY(read_heads(keys, config, kinds));
-  TRY_ASSIGN(const RopeConfig rope,
-             read_window_rope(keys, config.ropes.front(), kinds.window_head_dim));
-  config.ropes.push_back(rope);
-  TRY(check_number_of_kinds(keys, kinds));
-  TRY_ASSIGN(kinds.ffn_dims, keys.counts("feed_forward_length", config.n_listed_layers(), kMaxDim));
-  TRY(find_kv_sources(keys, kinds));
-  TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
+  TRY(read_layer_kinds(keys, config, kinds));
   for (uint32_t i = 0; i < config.n_layers; ++i) {
-    LayerConfig& layer = config.layers[i];
-    AttentionConfig& a = attention_of(layer);
-    a.n_kv_heads = kinds.n_kv_heads[i];
-    a.shared_kv = kinds.kv_sources[i];
-    a.has_v_norm = true;
-    a.is_v_optional = !kinds.is_windowed[i];
-    a.window = 0;
-    if (kinds.is_windowed[i]) {
-      a.window = window;
-      a.rope = 1;
-      a.head_dim = kinds.window_head_dim;
-    }
-    if (auto* experts = std::get_if<ExpertsConfig>(&layer.feed_forward)) {
-      experts->parallel_ffn_dim = kinds.ffn_dims[i];
-    } else {
-      std::get<MlpConfig>(layer.feed_forward).ffn_dim = kinds.ffn_dims[i];
-    }
+    attention_of(config.layers[i]).is_v_optional = !kinds.is_windowed[i];
   }
   config.has_layer_scales = true;
-  TRY_ASSIGN(config.per_layer_dim,
-             keys.optional_count("embedding_length_per_layer_input", kMaxHeadDim));
   return {};
 }
 

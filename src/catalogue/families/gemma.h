@@ -8,6 +8,7 @@ using enum TensorRole;
 
 Result<void> finish_gemma2(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_gemma3(const KeyReader& keys, ModelConfig& config);
+Result<void> finish_gemma3n(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_gemma4(const KeyReader& keys, ModelConfig& config);
 
 inline constexpr FolderType kGemma1Folders[] = {
@@ -41,6 +42,27 @@ inline constexpr FolderType kGemma3Folders[] = {
      .has_query_scalar = true,
      .names = kGemmaNames},
 };
+inline constexpr FolderValue kGemma3nValues[] = {
+    {"altup_num_inputs", "altup.num_inputs"},
+    {"altup_active_idx", "altup.active_idx"},
+    {"laurel_rank", "laurel.rank"},
+    {"vocab_size_per_layer_input", "vocab_size_per_layer_input"},
+};
+inline constexpr FolderType kGemma3nFolders[] = {
+    {.model_type = "gemma3n_text",
+     .multimodal_type = "gemma3n",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
+                     "sliding_window": 512, "num_key_value_heads": 2, "num_attention_heads": 8,
+                     "vocab_size": 262400, "vocab_size_per_layer_input": 262144,
+                     "hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 35,
+                     "hidden_size_per_layer_input": 256, "max_position_embeddings": 32768,
+                     "rope_theta": 1e6, "final_logit_softcapping": 30.0, "altup_num_inputs": 4,
+                     "altup_active_idx": 0, "laurel_rank": 64, "num_kv_shared_layers": 15})",
+     .values = kGemma3nValues,
+     .fixed = R"({"altup_correct_scale": true, "attention_bias": false})",
+     .window = FolderWindow::kStated,
+     .names = kGemmaNames},
+};
 inline constexpr FolderName kGemma4Names[] = {
     {kFfnNorm, "pre_feedforward_layernorm.weight"},
     {kRouter, "router.proj.weight"},
@@ -60,7 +82,8 @@ inline constexpr FolderType kGemma4Folders[] = {
      .has_experts = true,
      .names = kGemma4Names,
      .gate_up_stack = "experts.gate_up_proj",
-     .down_stack = "experts.down_proj"},
+     .down_stack = "experts.down_proj",
+     .ends_with_global_layer = true},
     {.model_type = "gemma4_unified_text",
      .multimodal_type = "gemma4_unified",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
@@ -71,7 +94,8 @@ inline constexpr FolderType kGemma4Folders[] = {
                      "rope_parameters": {"full_attention": {"rope_type": "proportional",
                      "partial_rotary_factor": 0.25, "rope_theta": 1e6}}})",
      .window = FolderWindow::kStated,
-     .names = kGemma4Names},
+     .names = kGemma4Names,
+     .ends_with_global_layer = true},
 };
 
 inline constexpr Family kGemmaFamilies[] = {
@@ -98,6 +122,17 @@ inline constexpr Family kGemmaFamilies[] = {
      .scales_embedding = true,
      .finish = finish_gemma3,
      .folders = kGemma3Folders},
+    {.name = "gemma3n",
+     .activation = Activation::kGeluTanh,
+     .attention =
+         {.qk_norm = QkNorm::kHead, .is_unscaled = true, .global_every = 5, .global_at = 4},
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.eps = 1e-6, .has_post_norms = true},
+     .scales_embedding = true,
+     .logit_soft_cap = 30,
+     .has_layer_kinds = true,
+     .finish = finish_gemma3n,
+     .folders = kGemma3nFolders},
     {.name = "gemma4",
      .activation = Activation::kGeluTanh,
      .attention =

@@ -115,7 +115,11 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   const bool is_all_experts =
       family.experts && !config.find("intermediate_size") && config.find("moe_intermediate_size");
   uint32_t ffn_dim = out.type->usual_ffn_factor * model_dim;
-  if (ffn_dim == 0 || ffn_dim > kMaxDim || config.find("intermediate_size")) {
+  const json::value* ffn_dims = config.find("intermediate_size");
+  if (family.has_layer_kinds && ffn_dims && ffn_dims->is_array()) {
+    TRY_ASSIGN(auto of_layers, config.numbers("intermediate_size"));
+    keys.numbers("feed_forward_length", std::move(of_layers));
+  } else if (ffn_dim == 0 || ffn_dim > kMaxDim || config.find("intermediate_size")) {
     TRY_ASSIGN(ffn_dim, config.count(is_all_experts ? "moe_intermediate_size" : "intermediate_size",
                                      kMaxDim));
   }
@@ -125,7 +129,7 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
     TRY_ASSIGN(counts.head_dim, config.count("head_dim", kMaxHeadDim));
   }
   if (family.has_layer_kinds) {
-    TRY_ASSIGN(counts.head_dim, read_layer_kinds(config, keys));
+    TRY_ASSIGN(counts.head_dim, read_layer_kinds(config, {&family, out.type}, keys));
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
   TRY_ASSIGN(auto n_mtp_layers, config.number("num_nextn_predict_layers"));

@@ -118,7 +118,9 @@ class FolderTensors {
     }
     if (is_of_state(spec.id)) return take_state(spec, name);
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
-    if (kind == TensorKind::kHeads) return take_heads(spec);
+    if (kind == TensorKind::kHeads) {
+      return own_name.empty() ? take_heads(spec) : stack(spec, name);
+    }
     if (kind == TensorKind::kBias && spec.shape.size() == 2) return take_expert_biases(spec);
     if (spec.is_optional && !has(name)) return {};
     if (config_.type->has_fused_gate_up && is_gate_or_up(role)) return take_half(spec, name);

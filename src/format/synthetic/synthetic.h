@@ -58,6 +58,8 @@ struct ModelPreset : Geometry {
     uint32_t n_sharing = 0;          // number of last layers that share K and V of others
     uint32_t sharing_ffn_dim = 0;    // MLP size of those layers; 0: as in the geometry
     uint32_t per_layer_dim = 0;
+    uint32_t n_streams = 0, laurel_rank = 0;  // StreamsConfig; 0: one residual stream
+    uint32_t n_cut_off = 0;  // number of first layers with ActivationParameters::cutoff
     bool is_windowed(uint32_t layer) const { return (layer + 1) % global_every != 0; }
   };
   Experts experts = {};

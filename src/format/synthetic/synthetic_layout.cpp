@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -18,6 +20,7 @@ constexpr uint32_t kNumberOfSpecials = 4;
 constexpr uint32_t kToyTokens = kNumberOfSpecials + 256;
 constexpr double kUnusedScore = -1e4;
 constexpr float kVectorDeviation = 0.1f;
+constexpr double kCutoffOf95Percent = 1.6448536269514722;  // quantile of the normal distribution
 // Spreads the logits, because sampling from nearly equal logits tests little.
 constexpr float kHeadGain = 4.0f;
 
@@ -242,6 +245,13 @@ void add_kinds_keys(const ModelPreset& p, const AddKey& add) {
   add("rope.dimension_count_swa", uint64_t{kinds.window_head_dim});
   add("rope.freq_base_swa", double{kLocalRopeBase});
   add("embedding_length_per_layer_input", uint64_t{kinds.per_layer_dim});
+  if (kinds.n_streams == 0) return;
+  add("altup.num_inputs", uint64_t{kinds.n_streams});
+  add("laurel.rank", uint64_t{kinds.laurel_rank});
+  std::vector<double> cutoffs(p.n_layers, -std::numeric_limits<double>::infinity());
+  std::fill_n(cutoffs.begin(), std::min(p.n_layers, kinds.n_cut_off),
+              as_stored(kCutoffOf95Percent));
+  add("activation_sparsity_scale", std::move(cutoffs));
 }
 
 void add_special_keys(const ModelPreset& p, const AddKey& add) {

@@ -95,7 +95,8 @@ void expect_the_cpus(const ModelCase& c) {
 // Returns whether a model has an operation that the device does not compute.
 bool is_refused(const ModelPreset& preset) {
   const Family& family = *find_family(preset.architecture);
-  return family.norms.kind != NormKind::kRms || family.activation == Activation::kXielu;
+  return family.norms.kind != NormKind::kRms || family.activation == Activation::kXielu ||
+         preset.kinds.n_streams > 0;
 }
 
 // Returns the presets that the device computes.

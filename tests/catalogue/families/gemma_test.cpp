@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "catalogue/tensor_roles.h"
@@ -18,7 +20,7 @@ using testing::HasSubstr;
 // Ten layers, one in five without a window, the last five read the K and V of others.
 class Keys {
  public:
-  Keys() {
+  explicit Keys(std::string architecture = "gemma4") : architecture_(std::move(architecture)) {
     set("block_count", uint64_t{10});
     set("embedding_length", uint64_t{64});
     set("feed_forward_length", std::vector<uint64_t>{96, 96, 96, 96, 96, 192, 192, 192, 192, 192});
@@ -39,12 +41,12 @@ class Keys {
     return {true, true, true, true, false, true, true, true, true, false};
   }
   Keys& set(const std::string& key, Metadata::Value value) {
-    values_["gemma4." + key] = std::move(value);
+    values_[architecture_ + "." + key] = std::move(value);
     return *this;
   }
   Result<ModelConfig> read() const {
     Metadata metadata;
-    metadata.insert("general.architecture", std::string("gemma4"));
+    metadata.insert("general.architecture", architecture_);
     for (const auto& [key, value] : values_) metadata.insert(key, value);
     return read_config(metadata);
   }
@@ -54,6 +56,7 @@ class Keys {
   }
 
  private:
+  std::string architecture_;
   std::map<std::string, Metadata::Value> values_;
 };
 
@@ -86,6 +89,31 @@ TEST(LayerKinds, last_layers_share_the_kv_of_the_same_attention_span) {
   EXPECT_EQ(config->layers[9].attention().shared_kv, 4u);
   EXPECT_EQ(std::get<MlpConfig>(config->layers[0].feed_forward).ffn_dim, 96u);
   EXPECT_EQ(std::get<MlpConfig>(config->layers[9].feed_forward).ffn_dim, 192u);
+}
+
+TEST(LayerKinds, gemma_3n_states_its_streams) {
+  std::vector<double> cutoffs(10, -HUGE_VAL);
+  cutoffs[0] = 1.5;
+  const auto keys = [&] { return Keys("gemma3n").set("activation_sparsity_scale", cutoffs); };
+  const auto usual = keys().read();
+  ASSERT_TRUE(usual.has_value()) << usual.error().message;
+  EXPECT_EQ(usual->streams->n, 4u);
+  EXPECT_EQ(usual->streams->laurel_rank, 64u);
+  EXPECT_EQ(usual->logit_soft_cap, 30.0f);
+  EXPECT_EQ(std::get<MlpConfig>(usual->layers[0].feed_forward).activation.cutoff, 1.5f);
+  EXPECT_TRUE(std::isinf(std::get<MlpConfig>(usual->layers[2].feed_forward).activation.cutoff));
+  const auto error_of = [&](const std::string& key, Metadata::Value value) {
+    return keys().set(key, std::move(value)).error();
+  };
+  EXPECT_THAT(error_of("altup.num_inputs", uint64_t{1}), HasSubstr("is 1, expected 2 to 8"));
+  EXPECT_THAT(error_of("altup.num_inputs", uint64_t{9}), HasSubstr("is 9, expected 1 to 8"));
+  EXPECT_THAT(error_of("altup.active_idx", uint64_t{1}), HasSubstr("is 1, expected 0"));
+  EXPECT_THAT(error_of("embedding_length_per_layer_input", uint64_t{0}),
+              HasSubstr("is 0, expected a number > 0"));
+  EXPECT_THAT(error_of("activation_sparsity_scale", std::vector<double>(5)),
+              HasSubstr("has 5 entries, expected 10"));
+  EXPECT_THAT(error_of("activation_sparsity_scale", std::vector<double>(10, HUGE_VAL)),
+              HasSubstr("holds inf, expected a finite number"));
 }
 
 TEST(LayerKinds, what_a_reading_layer_has_of_its_own_k_and_v_is_left_alone) {

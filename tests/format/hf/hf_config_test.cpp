@@ -232,6 +232,26 @@ TEST(HfConfig, gemma_4_has_keys_per_layer) {
   }
 }
 
+TEST(HfConfig, gemma_3n_states_shares_of_the_gate_and_mlp_sizes_per_layer) {
+  const FolderConfig c = read(config("gemma3n_text", R"("intermediate_size":[96,64,96,96,96,32],
+    "num_kv_shared_layers":2,"activation_sparsity_pattern":[0.95,0.5,0,0,0,0])"));
+  const auto cutoffs = *c.metadata.get_floats("gemma3n.activation_sparsity_scale");
+  ASSERT_TRUE(cutoffs);
+  EXPECT_FLOAT_EQ(static_cast<float>((*cutoffs)[0]), 1.6448536f);
+  EXPECT_NEAR((*cutoffs)[1], 0, 1e-9);
+  EXPECT_EQ((*cutoffs)[2], -std::numeric_limits<double>::infinity());
+  const auto sizes = *c.metadata.get_ints("gemma3n.feed_forward_length");
+  ASSERT_TRUE(sizes);
+  EXPECT_THAT(*sizes, ElementsAre(96, 64, 96, 96, 96, 32));
+  EXPECT_EQ(real_of(c, "gemma3n.vocab_size_per_layer_input"), 262144);
+  for (const char* wrong : {"[0.95]", "[1,0,0,0,0,0]", "[-0.5,0,0,0,0,0]"}) {
+    const std::string keys =
+        fmt::format(R"("num_kv_shared_layers":2,"activation_sparsity_pattern":{})", wrong);
+    EXPECT_THAT(error_of(config("gemma3n_text", keys)).message,
+                HasSubstr("expected numbers from 0 to below 1 for 6 layers"));
+  }
+}
+
 TEST(HfConfig, infinite_numbers_are_read_as_python_and_transformers_write_them) {
   const auto with = [](std::string_view limit) {
     return config("nemotron_h", fmt::format(R"("layers_block_type":["linear_attention","mlp",

@@ -34,6 +34,9 @@ struct RowKernels {
   void (*limited_silu)(const float* gate, const float* up, float limit, uint32_t n, float* out);
   // x = xIELU(x)
   void (*xielu)(float* x, const Xielu& parameters, uint32_t n);
+  float (*mean_square)(const float* x, uint32_t n);
+  // x = max(x − (mean(x) + cutoff · deviation(x)), 0)
+  void (*cut_off)(float* x, float cutoff, uint32_t n);
   // Applies RoPE to one head in place. cos, sin: [n_pairs]
   void (*rope)(float* head, RopePairing pairing, const float* cos, const float* sin,
                uint32_t n_pairs);

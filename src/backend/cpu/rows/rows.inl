@@ -25,13 +25,17 @@ inline void each_16(uint32_t n, Step step) {
   if (i < n) step(i, FirstLanes{n - i});
 }
 
-inline void rms_norm_row(const float* x, const float* weight, uint32_t n, float eps, float* out) {
+inline float mean_square_row(const float* x, uint32_t n) {
   F32x16 squares = zero();
   each_16(n, [&](uint32_t i, auto lanes) {
     const F32x16 v = lanes.read(x + i);
     squares = fma(v, v, squares);
   });
-  const float mean = sum_lanes(squares) / static_cast<float>(n);
+  return sum_lanes(squares) / static_cast<float>(n);
+}
+
+inline void rms_norm_row(const float* x, const float* weight, uint32_t n, float eps, float* out) {
+  const float mean = mean_square_row(x, n);
   const F32x16 factor = set1(1.0f / __builtin_sqrtf(mean + eps));
   each_16(n, [&](uint32_t i, auto lanes) {
     lanes.write(out + i, mul(mul(lanes.read(x + i), factor), lanes.read(weight + i)));
@@ -45,12 +49,7 @@ inline void layer_norm_row(const float* x, const float* weight, const float* bia
   each_16(n, [&](uint32_t i, auto lanes) { sum = add(sum, lanes.read(x + i)); });
   const F32x16 mean = set1(sum_lanes(sum) / static_cast<float>(n));
   each_16(n, [&](uint32_t i, auto lanes) { lanes.write(out + i, sub(lanes.read(x + i), mean)); });
-  F32x16 squares = zero();
-  each_16(n, [&](uint32_t i, auto lanes) {
-    const F32x16 v = lanes.read(out + i);
-    squares = fma(v, v, squares);
-  });
-  const float variance = sum_lanes(squares) / static_cast<float>(n);
+  const float variance = mean_square_row(out, n);
   const F32x16 factor = set1(1.0f / __builtin_sqrtf(variance + eps));
   each_16(n, [&](uint32_t i, auto lanes) {
     const F32x16 v = mul(mul(lanes.read(out + i), factor), lanes.read(weight + i));
@@ -187,6 +186,18 @@ inline void xielu_row(float* x, const Xielu& p, uint32_t n) {
   });
 }
 
+// Leaves x − mean in x first, as layer_norm_row does.
+inline void cut_off_row(float* x, float cutoff, uint32_t n) {
+  F32x16 sum = zero();
+  each_16(n, [&](uint32_t i, auto lanes) { sum = add(sum, lanes.read(x + i)); });
+  const F32x16 mean = set1(sum_lanes(sum) / static_cast<float>(n));
+  each_16(n, [&](uint32_t i, auto lanes) { lanes.write(x + i, sub(lanes.read(x + i), mean)); });
+  const F32x16 cut = set1(cutoff * __builtin_sqrtf(mean_square_row(x, n)));
+  each_16(n, [&](uint32_t i, auto lanes) {
+    lanes.write(x + i, max(sub(lanes.read(x + i), cut), zero()));
+  });
+}
+
 // Rotates (a, b) by the angle whose cosine and sine are (c, s). Each product and sum is rounded
 // separately.
 struct RotatedPair {
@@ -242,5 +253,7 @@ const RowKernels kRowKernels = {
     .gated_activation = gated_activation_row,
     .limited_silu = limited_silu_row,
     .xielu = xielu_row,
+    .mean_square = mean_square_row,
+    .cut_off = cut_off_row,
     .rope = rope_head,
 };

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
+#include <numbers>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,26 +19,23 @@
 namespace kvik::hf {
 namespace {
 
-// Interval of the full-attention layers if config.json does not list them.
-constexpr uint32_t kUsualStep = 6;
-
-// Returns whether each layer has a sliding window. The last layer always has full attention, as in
-// Transformers.
-Result<std::vector<bool>> windowed_layers(const JsonObject& config, uint32_t n_layers) {
+// Returns whether each layer has a sliding window.
+Result<std::vector<bool>> windowed_layers(const JsonObject& config, const FamilyFolder& of,
+                                          uint32_t n_layers) {
   TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
   if (!types.empty() && types.size() != n_layers) {
     return config.unexpected_value("layer_types",
                                    fmt::format("one for each of {} layers", n_layers));
   }
   std::vector<bool> is_windowed;
-  for (uint32_t i = 0; i + 1 < n_layers; ++i) {
-    is_windowed.push_back(types.empty() ? (i + 1) % kUsualStep != 0
+  for (uint32_t i = 0; i < n_layers; ++i) {
+    is_windowed.push_back(types.empty() ? of.family->attention.is_windowed(i)
                                         : types[i] == "sliding_attention");
     if (types.empty() || is_windowed[i] || types[i] == "full_attention") continue;
     return config.unexpected_value("layer_types", "sliding_attention or full_attention for each",
                                    ErrorCode::kUnsupported);
   }
-  is_windowed.push_back(false);
+  if (of.type->ends_with_global_layer) is_windowed.back() = false;
   return is_windowed;
 }
 
@@ -136,10 +137,44 @@ Result<void> read_per_layer(const JsonObject& config, GgufKeys& keys) {
   keys.number("embedding_length_per_layer_input", width.value_or(0));
   TRY_ASSIGN(const auto n_rows, config.number("vocab_size_per_layer_input"));
   TRY_ASSIGN(const auto n_vocab, config.number("vocab_size"));
-  if (width.value_or(0) == 0 || !n_rows || n_rows == n_vocab) return {};
+  const bool may_differ = config.find("altup_num_inputs") != nullptr;  // Gemma 3n
+  if (width.value_or(0) == 0 || !n_rows || n_rows == n_vocab || may_differ) return {};
   return config.unexpected_value("vocab_size_per_layer_input",
                                  fmt::format("the {} of vocab_size", n_vocab.value_or(0)),
                                  ErrorCode::kUnsupported);
+}
+
+// Returns the x below which a normally distributed number is with probability p < 1: minus infinity
+// for p = 0.
+double normal_quantile(double p) {
+  if (p <= 0) return -std::numeric_limits<double>::infinity();
+  double low = -9, high = 9;
+  for (int i = 0; i < 64; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(-middle / std::numbers::sqrt2) / 2 < p ? low : high) = middle;
+  }
+  return high;
+}
+
+// Reads the shares of the gate that become zero (Gemma 3n); GGUF files have the quantiles of the
+// normal distribution.
+Result<void> read_cutoffs(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
+  constexpr uint32_t kUsuallySparse = 10;
+  constexpr double kUsualShare = 0.95;
+  TRY_ASSIGN(auto shares, config.reals("activation_sparsity_pattern"));
+  if (shares.empty()) {
+    shares.resize(n_layers);
+    if (n_layers > kUsuallySparse) std::fill_n(shares.begin(), kUsuallySparse, kUsualShare);
+  }
+  const auto is_share = [](double share) { return share >= 0 && share < 1; };
+  if (shares.size() != n_layers || !std::ranges::all_of(shares, is_share)) {
+    return config.unexpected_value(
+        "activation_sparsity_pattern",
+        fmt::format("numbers from 0 to below 1 for {} layers", n_layers));
+  }
+  for (double& share : shares) share = normal_quantile(share);
+  keys.reals("activation_sparsity_scale", std::move(shares));
+  return {};
 }
 
 // Reads the RoPE base of sliding-window layers.
@@ -163,7 +198,8 @@ Result<void> read_local_base(const JsonObject& config, GgufKeys& keys) {
 
 }  // namespace
 
-Result<uint32_t> read_layer_kinds(const JsonObject& config, GgufKeys& keys) {
+Result<uint32_t> read_layer_kinds(const JsonObject& config, const FamilyFolder& of,
+                                  GgufKeys& keys) {
   TRY_ASSIGN(const auto bidirectional, config.text("use_bidirectional_attention"));
   if (bidirectional == "all") {
     return config.unexpected_value("use_bidirectional_attention", "vision or none",
@@ -171,13 +207,14 @@ Result<uint32_t> read_layer_kinds(const JsonObject& config, GgufKeys& keys) {
   }
   TRY_ASSIGN(const uint32_t n_layers, config.count("num_hidden_layers", kMaxLayers));
   TRY_ASSIGN(const uint32_t window_head_dim, config.count("head_dim", kMaxHeadDim));
-  TRY_ASSIGN(std::vector<bool> is_windowed, windowed_layers(config, n_layers));
+  TRY_ASSIGN(std::vector<bool> is_windowed, windowed_layers(config, of, n_layers));
   TRY_ASSIGN(const auto overrides, config.object(kPerLayer));
   uint32_t head_dim = 0;
   if (overrides) {
     TRY_ASSIGN(head_dim, read_overrides(config, *overrides, is_windowed, keys));
   } else {
-    TRY_ASSIGN(head_dim, config.count("global_head_dim", kMaxHeadDim));
+    const bool has_own = config.find("global_head_dim") != nullptr;
+    TRY_ASSIGN(head_dim, config.count(has_own ? "global_head_dim" : "head_dim", kMaxHeadDim));
     TRY(read_kv_heads(config, is_windowed, keys));
   }
   keys.flags("attention.sliding_window_pattern", std::move(is_windowed));
@@ -189,6 +226,7 @@ Result<uint32_t> read_layer_kinds(const JsonObject& config, GgufKeys& keys) {
   TRY(read_local_base(config, keys));
   TRY(read_sharing(config, n_layers, keys));
   TRY(read_per_layer(config, keys));
+  if (config.find("altup_num_inputs")) TRY(read_cutoffs(config, n_layers, keys));
   return head_dim;
 }
 

@@ -179,6 +179,28 @@ TEST(Rows, xielu_has_the_values_of_its_formula) {
   }
 }
 
+TEST(Rows, a_cut_off_row_keeps_what_exceeds_its_mean_by_some_deviations) {
+  for (const uint32_t n : kSizes) {
+    const auto x = random_floats(n, 8);
+    double mean = 0, variance = 0;
+    for (const float v : x) mean += v / n;
+    for (const float v : x) variance += (v - mean) * (v - mean) / n;
+    for (const float cutoff : {0.0f, 1.6448536f, -2.0f}) {
+      const auto out = on_all([&](const RowKernels& rows) {
+        std::vector<float> result = x;
+        rows.cut_off(result.data(), cutoff, n);
+        return result;
+      });
+      for (uint32_t i = 0; i < n; ++i) {
+        EXPECT_NEAR(out[i], std::max(0.0, x[i] - mean - cutoff * std::sqrt(variance)), 3e-6);
+      }
+    }
+    const auto squares = on_all(
+        [&](const RowKernels& rows) { return std::vector<float>{rows.mean_square(x.data(), n)}; });
+    EXPECT_NEAR(squares[0], variance + mean * mean, 1e-6 * (1 + variance));
+  }
+}
+
 TEST(Rows, add_and_scale_are_one_operation_per_element) {
   for (const uint32_t n : kSizes) {
     const auto x = random_floats(n, 4);
@@ -214,6 +236,7 @@ TEST(Rows, nothing_is_written_past_the_end) {
       isa.rows.gated_activation(Activation::kGeluTanh, x.data(), y.data(), n, x.data());
       isa.rows.gated_activation(Activation::kClampedSwish, x.data(), y.data(), n, x.data());
       isa.rows.xielu(x.data(), {.positive = 1, .negative = 1, .linear = 1, .limit = -1e-6f}, n);
+      isa.rows.cut_off(x.data(), 1.0f, n);
       isa.rows.rope(x.data(), RopePairing::kInterleaved, y.data(), y.data(), n / 2);
       isa.rows.rope(x.data(), RopePairing::kHalves, y.data(), y.data(), n / 2);
       for (size_t i = n; i < x.size(); ++i) EXPECT_EQ(x[i], 5.0f) << isa.name << " at " << i;
