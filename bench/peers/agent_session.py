@@ -44,7 +44,8 @@ def replay_over_http(url, turns):
     """Returns [(time to first token, time of the turn)] in seconds."""
     times = []
     for prompt, n_answer, _ in turns:
-        body = {"prompt": prompt, "max_tokens": n_answer, "temperature": 0, "ignore_eos": True, "stream": True}
+        body = {"prompt": prompt, "max_tokens": n_answer, "temperature": 0, "ignore_eos": True, "stream": True,
+                "logprobs": 1}  # so that a token without text is an event, too
         request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
         begin, first = time.monotonic(), None
         with urllib.request.urlopen(request, timeout=3600) as events:

@@ -173,6 +173,9 @@ struct ExpertsConfig {
   uint32_t n_used = 0;
   uint32_t ffn_dim = 0;         // size of one expert
   uint32_t shared_ffn_dim = 0;  // size of the shared expert; 0: no shared expert
+  // Dimension of a latent space, into which a row is projected before the experts and from which
+  // their sum is projected back (Nemotron 3 Super); 0: experts have the dimension of the model.
+  uint32_t latent_dim = 0;
   ExpertScoring scoring = ExpertScoring::kSoftmax;
   bool normalizes = true;     // the weights of the selected experts are normalized to a sum of 1
   float weight_scale = 1.0f;  // factor of the weights after that

@@ -232,12 +232,7 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
                   .has_correction_bias = traits.correction_bias != Presence::kNone,
                   .is_correction_bias_optional = traits.correction_bias == Presence::kOptional,
                   .has_biases = traits.has_biases};
-  TRY_ASSIGN(const uint32_t latent_dim, keys.optional_count("moe_latent_size", kMaxDim));
-  if (latent_dim > 0) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}' is {}: experts in a latent space are not supported, expected 0",
-                            keys.full("moe_latent_size"), latent_dim));
-  }
+  TRY_ASSIGN(e.latent_dim, keys.optional_count("moe_latent_size", kMaxDim));
   TRY_ASSIGN(e.n_used, keys.count("expert_used_count", n_experts));
   TRY_ASSIGN(e.ffn_dim, keys.count("expert_feed_forward_length", kMaxDim, c.ffn_dim));
   TRY_ASSIGN(e.shared_ffn_dim, keys.optional_count("expert_shared_feed_forward_length", kMaxDim));

@@ -120,6 +120,8 @@ constexpr RoleEntry kRoles[] = {
     {kExpertGateBias, kBias, "ffn_gate_exps.bias"},
     {kExpertUpBias, kBias, "ffn_up_exps.bias"},
     {kExpertDownBias, kBias, "ffn_down_exps.bias"},
+    {kExpertsLatentDown, kMatrix, "ffn_latent_down.weight", "mixer.fc1_latent_proj.weight"},
+    {kExpertsLatentUp, kMatrix, "ffn_latent_up.weight", "mixer.fc2_latent_proj.weight"},
     {kSharedExpertGate, kRouting, "ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"},
     {kSharedGate, kMatrix, "ffn_gate_shexp.weight", "mlp.shared_expert.gate_proj.weight"},
     {kSharedUp, kMatrix, "ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"},
@@ -336,9 +338,14 @@ class LayerTensors {
     if (e.has_score_bias) add(kScoreBias, {e.n_experts});
     if (e.has_correction_bias)
       add_optional(kCorrectionBias, {e.n_experts}, e.is_correction_bias_optional);
-    if (has_gate()) add(kExpertGate, {e.n_experts, e.ffn_dim, c_.model_dim});
-    add(kExpertUp, {e.n_experts, e.ffn_dim, c_.model_dim});
-    add(kExpertDown, {e.n_experts, c_.model_dim, e.ffn_dim});
+    const uint32_t dim = e.latent_dim ? e.latent_dim : c_.model_dim;
+    if (has_gate()) add(kExpertGate, {e.n_experts, e.ffn_dim, dim});
+    add(kExpertUp, {e.n_experts, e.ffn_dim, dim});
+    add(kExpertDown, {e.n_experts, dim, e.ffn_dim});
+    if (e.latent_dim) {
+      add(kExpertsLatentDown, {e.latent_dim, c_.model_dim});
+      add(kExpertsLatentUp, {c_.model_dim, e.latent_dim});
+    }
     if (e.has_biases) {
       add(kExpertGateBias, {e.n_experts, e.ffn_dim});
       add(kExpertUpBias, {e.n_experts, e.ffn_dim});

@@ -115,6 +115,8 @@ enum class TensorRole : uint8_t {
   kExpertGateBias,
   kExpertUpBias,
   kExpertDownBias,
+  kExpertsLatentDown,  // projections to and from the experts' latent space
+  kExpertsLatentUp,
   kSharedExpertGate,  // computed as a row of the router
   kSharedGate,
   kSharedUp,

@@ -19,7 +19,8 @@ ExpertsBlock::Buffers ExpertsBlock::Buffers::take(const ModelConfig& config, uin
               buffers.take(n_rows_max, n_parts * std::max(e.shared_ffn_dim, dense_ffn_dim)),
           .beside = buffers.take(n_rows_max, dense_ffn_dim ? config.model_dim : 0),
           .gate_up = buffers.take(n_rows_max * e.n_used, n_parts * e.ffn_dim),
-          .out = buffers.take(n_rows_max * e.n_used, config.model_dim)};
+          .out = buffers.take(n_rows_max * e.n_used, std::max(config.model_dim, e.latent_dim)),
+          .latent = buffers.take(n_rows_max, e.latent_dim)};
 }
 
 ExpertsBlock::ExpertsBlock(Backend& backend, const ModelConfig& config, const Buffers& buffers)
@@ -40,13 +41,22 @@ void ExpertsBlock::forward(const FeedForwardWeights& w, const Buffer& norm, Resi
   if (w.gate_up) shared = shared_.product(in, *w.gate_up, w.activation);
   route(w, in);
   if (config_.weighs_input) backend_.scale_rows(in, router_.input_weights());
-  const Rows out = chosen_output(w, in);
+  const Rows latent = buffers_.latent.slice(0, n_rows);
+  if (w.latent_down) backend_.matmul(in, *w.latent_down, latent);
+  const Rows chosen = chosen_output(w, w.latent_down ? latent : in);
   const Rows sum = x.begin_sum(w.post_norm);
-  backend_.add_weighted(sum, out, taken());
+  if (w.latent_down) {
+    backend_.clear(latent);
+    backend_.add_weighted(latent, chosen, taken());
+    backend_.matmul_add(latent, *w.latent_up, sum);
+  } else {
+    backend_.add_weighted(sum, chosen, taken());
+  }
   if (w.gate_up) {
-    backend_.matmul(shared, *w.down, out.slice(0, n_rows));
-    if (config_.shared_scale != 1.0f) backend_.scale(out.slice(0, n_rows), config_.shared_scale);
-    backend_.add_weighted(sum, out.slice(0, n_rows), this->shared());
+    const Rows out = buffers_.out.slice(0, n_rows).columns(0, model_.model_dim);
+    backend_.matmul(shared, *w.down, out);
+    if (config_.shared_scale != 1.0f) backend_.scale(out, config_.shared_scale);
+    backend_.add_weighted(sum, out, this->shared());
   }
   x.end_sum(sum, w.post_norm);
 }
@@ -115,7 +125,7 @@ WeightedRows ExpertsBlock::shared() const {
 }
 
 Rows ExpertsBlock::chosen_output(const FeedForwardWeights& w, Rows in) {
-  const Rows out = buffers_.out.slice(0, in.n_rows * config_.n_used);
+  const Rows out = buffers_.out.slice(0, in.n_rows * config_.n_used).columns(0, in.n_cols);
   const Rows gated = chosen_.grouped_product(in, *w.expert_gate_up, {.limit = w.expert_limit},
                                              w.expert_gate_up_bias, grouped());
   backend_.grouped_matmul(gated, *w.expert_down, grouped_in_order(), out);

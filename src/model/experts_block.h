@@ -24,7 +24,8 @@ class ExpertsBlock {
     Rows shared_gate_up;
     Rows beside;   // [n_rows_max, model_dim], output of that MLP
     Rows gate_up;  // [n_rows_max · n_used, GatedProduct::n_parts · ffn_dim]
-    Rows out;      // [n_rows_max · n_used, model_dim]
+    Rows out;      // [n_rows_max · n_used, model_dim], or [… latent_dim] if that is more
+    Rows latent;   // [n_rows_max, latent_dim], the experts' input, then the sum of their outputs
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
@@ -46,7 +47,7 @@ class ExpertsBlock {
   // each row.
   WeightedRows taken() const;
   WeightedRows shared() const;
-  // Returns the output of each row's chosen experts: [n_rows · n_used, model_dim], in the order
+  // Returns the output of each row's chosen experts: [n_rows · n_used, in.n_cols], in the order
   // that taken() expects.
   Rows chosen_output(const FeedForwardWeights& w, Rows in);
 

@@ -171,6 +171,8 @@ class ModelLoader {
                tensors_.expert_vectors({kExpertGateBias, kExpertUpBias}, layer));
     TRY_ASSIGN(f.expert_down, tensors_.experts({kExpertDown}, layer));
     TRY_ASSIGN(f.expert_down_bias, tensors_.expert_vectors({kExpertDownBias}, layer));
+    TRY_ASSIGN(f.latent_down, tensors_.matrix({kExpertsLatentDown}, layer));
+    TRY_ASSIGN(f.latent_up, tensors_.matrix({kExpertsLatentUp}, layer));
     TRY_ASSIGN(f.gate_up, tensors_.matrix({kGate, kUp, kSharedGate, kSharedUp}, layer));
     TRY_ASSIGN(f.gate_up_bias, tensors_.vectors({kGateBias, kUpBias}, layer));
     TRY(tensors_.check_all_or_none({kGateBias, kUpBias}, layer));

@@ -100,6 +100,9 @@ struct FeedForwardWeights {
   Buffer expert_gate_up_bias;                    // n_experts times [2 · ffn_dim]
   std::unique_ptr<PackedMatrix> expert_down;     // n_experts times [model_dim, ffn_dim]
   Buffer expert_down_bias;                       // n_experts times [model_dim]
+  // Projections to and from the experts' latent space: [latent_dim, model_dim], [model_dim,
+  // latent_dim]
+  std::unique_ptr<PackedMatrix> latent_down, latent_up;
   Buffer post_norm;                              // [model_dim]
   // For experts that run in parallel with an MLP (ExpertsConfig::parallel_ffn_dim).
   Buffer router_norm, experts_norm, mlp_post_norm, experts_post_norm;  // [model_dim] each

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "catalogue/tensor_roles.h"
 #include "config_keys.h"
 
 namespace kvik {
@@ -352,8 +353,11 @@ TEST(FamilyConfig, layers_of_nemotron_do_one_thing_each) {
   experts.set("expert_count", uint64_t{8}).set("expert_used_count", uint64_t{2});
   EXPECT_EQ(read(experts).experts()->scoring, ExpertScoring::kSigmoid);
   EXPECT_EQ(read(experts).layers[0].experts(), nullptr);
-  EXPECT_THAT(error_of(experts.set("moe_latent_size", uint64_t{64})).message,
-              HasSubstr("moe_latent_size' is 64"));
+  const ModelConfig latent = read(experts.set("moe_latent_size", uint64_t{40}));
+  EXPECT_EQ(latent.experts()->latent_dim, 40u);
+  const TensorTable table(latent);
+  EXPECT_EQ(table.find({TensorRole::kExpertUp, 1})->shape.back(), 40u);
+  EXPECT_EQ(table.find({TensorRole::kExpertsLatentDown, 1})->shape.front(), 40u);
   keys.set("feed_forward_length", std::vector<uint64_t>{0, 96, 7, 0, 128, 0});
   EXPECT_THAT(error_of(keys).message, HasSubstr("is 7 for layer 2, which has KV heads"));
 }

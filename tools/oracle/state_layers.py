@@ -163,7 +163,8 @@ NEMOTRON_NAMES = {"attn_norm.weight": "norm.weight", "attn_q.weight": "mixer.q_p
                   "attn_v.weight": "mixer.v_proj.weight", "attn_output.weight": "mixer.o_proj.weight", "ffn_up.weight": "mixer.up_proj.weight",
                   "ffn_down.weight": "mixer.down_proj.weight", "ffn_gate_inp.weight": "mixer.gate.weight",
                   "exp_probs_b.bias": "mixer.gate.e_score_correction_bias", "ffn_up_shexp.weight": "mixer.shared_experts.up_proj.weight",
-                  "ffn_down_shexp.weight": "mixer.shared_experts.down_proj.weight"}
+                  "ffn_down_shexp.weight": "mixer.shared_experts.down_proj.weight",
+                  "ffn_latent_down.weight": "mixer.fc1_latent_proj.weight", "ffn_latent_up.weight": "mixer.fc2_latent_proj.weight"}
 GRANITE_NAMES = {"ffn_gate_inp.weight": "block_sparse_moe.router.layer.weight", "ffn_down_shexp.weight": "shared_mlp.output_linear.weight"}
 LFM3_NAMES = {part: name for part, name in LFM2_NAMES.items() if not part.startswith("attn_") or part == "attn_norm.weight"} | {
     "post_attention_norm.weight": "post_operator_norm.weight", "post_ffw_norm.weight": "post_ffn_norm.weight", "attn_gate.weight": "self_attn.gate_proj.weight"}
@@ -213,7 +214,7 @@ def other_config(arch, g, config):
     widths = g("feed_forward_length")[1]
     feed = "E" if g("expert_count") else "-"
     config |= {"hybrid_override_pattern": "".join("*" if n else feed if w else "M" for n, w in zip(heads, widths)), "mlp_hidden_act": "relu2",
-               "intermediate_size": max(widths), "layer_norm_epsilon": config.pop("rms_norm_eps"), "moe_latent_size": None}
+               "intermediate_size": max(widths), "layer_norm_epsilon": config.pop("rms_norm_eps"), "moe_latent_size": g("moe_latent_size")}
     if feed == "E":
         config |= {"n_routed_experts": g("expert_count"), "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
                    "moe_shared_expert_intermediate_size": g("expert_shared_feed_forward_length"), "routed_scaling_factor": g("expert_weights_scale")}

@@ -199,6 +199,7 @@ VARIANTS = {
     "granite-hybrid-moe": ("granitemoehybrid", {**GRANITE_HYBRID, "num_local_experts": 4, "num_experts_per_tok": 2,
                                                 "position_embedding_type": "rope"}, None),
     "nemotron-h": ("nemotron_h", {**NEMOTRON, "layers_block_type": ["mamba", "mlp", "attention", "mlp", "mamba"]}, None),
+    "nemotron-h-latent": ("nemotron_h", {**NEMOTRON_MOE, "moe_latent_size": 24, "layers_block_type": ["mamba", "moe", "attention", "moe"]}, None),
     "nemotron-h-moe": ("nemotron_h", {**NEMOTRON_MOE, "layers_block_type": ["mamba", "moe", "attention", "moe"]}, None),
     "qwen3-next": ("qwen3_next", DELTA_MOE, None),
     "qwen3.5": ("qwen3_5_text", DELTA, None),

@@ -397,7 +397,8 @@ Result<void> read_nemotron(const JsonObject& config, uint32_t n_layers, GgufKeys
     return {};
   }
   if (config.find("moe_latent_size")) {
-    return config.unexpected_value("moe_latent_size", "none", ErrorCode::kUnsupported);
+    TRY_ASSIGN(const uint32_t latent_dim, config.count("moe_latent_size", kMaxDim));
+    keys.number("moe_latent_size", latent_dim);
   }
   TRY_ASSIGN(const auto n_shared, config.number("n_shared_experts"));
   if (n_shared.value_or(0) == 0) return {};

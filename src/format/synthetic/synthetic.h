@@ -34,7 +34,8 @@ struct ModelPreset : Geometry {
     bool normalizes = false;  // sets "expert_weights_norm", for families with another default
     bool is_sigmoid = false;  // sets "expert_gating_func", for families with another default
     uint32_t n_groups = 0, n_groups_used = 0;
-    uint32_t every = 0;  // every n-th layer has experts; 0: all
+    uint32_t every = 0;       // every n-th layer has experts; 0: all
+    uint32_t latent_dim = 0;  // ExpertsConfig::latent_dim
   };
   struct Rope {
     uint32_t n_dims = 0;  // rotated dimensions of each head; 0: all

@@ -172,6 +172,7 @@ void add_expert_keys(const ModelPreset& p, const AddKey& add) {
     add("expert_group_used_count", uint64_t{p.experts.n_groups_used});
   }
   if (p.experts.every != 0) add("interleave_moe_layer_step", uint64_t{p.experts.every});
+  if (p.experts.latent_dim != 0) add("moe_latent_size", uint64_t{p.experts.latent_dim});
   if (p.experts.normalizes) add("expert_weights_norm", true);
   if (p.experts.is_sigmoid) add("expert_gating_func", uint64_t{2});
   if (p.experts.shared_ffn_dim == 0) return;

@@ -119,6 +119,7 @@ constexpr ModelPreset kPresets[] = {
     {{"test-granitehybrid", "granitehybrid", 4, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {6, 2, 96, 96}, {}, {12.0f, 0.22f, 0.2f, 8.0f}, 0, true, true, {}, {}, {}, {0b0100, 4, 4, 32, 2, 16}},
     {{"test-nemotronh", "nemotron_h", 6, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {}, {}, 0, true, true, {}, {}, {}, {0b1000, 4, 4, 32, 2, 16, 0b10010}},
     {{"test-nemotronhmoe", "nemotron_h_moe", 7, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 160, 0, 2.5f, true}, {}, {}, 0, true, true, {}, {}, {}, {0b1000, 4, 4, 32, 2, 16, 0b1010010}},
+    {{"test-nemotron3", "nemotron_h_moe", 7, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 160, 0, 2.5f, true, false, 0, 0, 0, 48}, {}, {}, 0, true, true, {}, {}, {}, {0b1000, 4, 4, 32, 2, 16, 0b1010010}},
     {{"test-smollm3", "smollm3", 4, 64, 4, 2, 16, 160, 2048, 2e6f, 0, 260, false}},
     {{"test-olmo3", "olmo2", 4, 64, 4, 2, 16, 160, 2048, 5e5f, 32, 260, false}, {}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 512}},
     {{"test-olmoe", "olmoe", 2, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {8, 3, 96}},
