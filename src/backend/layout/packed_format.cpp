@@ -62,27 +62,27 @@ void get_part(const std::byte* at, uint32_t column, uint8_t* levels) {
 }
 
 // Numbers of pairs: [2][32 columns][4] bytes, of which byte t of group g has the low bits of pairs
-// 8g + 2t and 8g + 2t + 1; then [2][32 columns] bytes with the fifth bits of eight pairs.
-std::byte& nibbles_of_pairs(std::byte* at, uint32_t pair, uint32_t column) {
-  return at[place(pair / 8, column) + pair % 8 / 2];
+// 8g + 2t and 8g + 2t + 1; then [2][32 columns] bytes with the fifth bits of eight pairs. The
+// functions return the offsets of the bytes of a pair.
+size_t nibbles_of_pair(uint32_t pair, uint32_t column) {
+  return place(pair / 8, column) + pair % 8 / 2;
 }
-std::byte& fifth_bits_of_pairs(std::byte* at, uint32_t pair, uint32_t column) {
-  return at[place(2, 0) + size_t{pair} / 8 * kPanelColumns + column];
+size_t fifth_bits_of_pair(uint32_t pair, uint32_t column) {
+  return place(2, 0) + size_t{pair} / 8 * kPanelColumns + column;
 }
 
 void put_pairs(const uint8_t* levels, uint32_t column, std::byte* at) {
   for (uint32_t pair = 0; pair < 16; ++pair) {
     const int number = levels[2 * pair];
-    nibbles_of_pairs(at, pair, column) |= static_cast<std::byte>((number & 15) << pair % 2 * 4);
-    fifth_bits_of_pairs(at, pair, column) |= static_cast<std::byte>(number >> 4 << pair % 8);
+    at[nibbles_of_pair(pair, column)] |= static_cast<std::byte>((number & 15) << pair % 2 * 4);
+    at[fifth_bits_of_pair(pair, column)] |= static_cast<std::byte>(number >> 4 << pair % 8);
   }
 }
 
 void get_pairs(const std::byte* at, uint32_t column, uint8_t* levels) {
-  auto* bytes = const_cast<std::byte*>(at);  // read only
   for (uint32_t pair = 0; pair < 16; ++pair) {
-    const auto low = std::to_integer<int>(nibbles_of_pairs(bytes, pair, column));
-    const auto fifths = std::to_integer<int>(fifth_bits_of_pairs(bytes, pair, column));
+    const auto low = std::to_integer<int>(at[nibbles_of_pair(pair, column)]);
+    const auto fifths = std::to_integer<int>(at[fifth_bits_of_pair(pair, column)]);
     const int number = (low >> (pair % 2 * 4) & 15) | (fifths >> (pair % 8) & 1) << 4;
     levels[2 * pair] = levels[2 * pair + 1] = static_cast<uint8_t>(number);
   }
