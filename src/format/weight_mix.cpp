@@ -13,14 +13,18 @@ using enum ElementType;
 
 // llama.cpp's llama_ftype; for K types those with suffix _M.
 constexpr MixTarget kTargets[] = {
-    {kQ8_0, 7},   {kQ6_K, 18},  {kQ5_K, 17},   {kQ4_K, 15},    {kQ4_0, 2},
-    {kMXFP4, 38}, {kNvFp4, 39}, {kQ3_K, 12},   {kIQ3_S, 26},   {kIQ3_XXS, 23},
-    {kQ2_K, 10},  {kIQ2_S, 28}, {kIQ2_XS, 20}, {kIQ2_XXS, 19}, {kIQ1_M, 31},
-    {kIQ1_S, 24}, {kTQ2_0, 37}, {kTQ1_0, 36},  {kBF16, 32},    {kF16, 1},
+    {kQ8_0, 7},     {kQ6_K, 18},     {kQ5_K, 17},   {kQ4_K, 15},    {kQ4_0, 2},     {kMXFP4, 38},
+    {kNvFp4, 39},   {kQ3_K, 12},     {kIQ3_S, 26},  {kIQ3_XXS, 23}, {kQ2_K, 10},    {kIQ2_S, 28},
+    {kIQ2_XS, 20},  {kIQ2_XXS, 19},  {kIQ1_M, 31},  {kIQ1_S, 24},   {kQ2_0, 41},    {kTQ2_0, 37},
+    {kTQ1_0, 36},   {kQ1_0, 40},     {kIQ6_K, 142}, {kIQ5_K, 141},  {kIQ5_KS, 150}, {kIQ4_K, 140},
+    {kIQ4_KS, 145}, {kIQ4_KSS, 148}, {kIQ3_K, 139}, {kIQ3_KS, 154}, {kIQ2_KL, 155}, {kIQ2_K, 138},
+    {kIQ2_KS, 147}, {kBF16, 32},     {kF16, 1},
 };
 
-// Types of −1, 0 and 1 are for models that were trained with such weights in all layers.
-bool is_ternary(ElementType type) { return type == kTQ1_0 || type == kTQ2_0; }
+// Types of two to four levels are for models that were trained with such weights in all layers.
+bool has_trained_levels(ElementType type) {
+  return type == kTQ1_0 || type == kTQ2_0 || type == kQ1_0 || type == kQ2_0;
+}
 
 bool is_float(ElementType type) { return type == kF32 || type == kF16 || type == kBF16; }
 
@@ -48,18 +52,53 @@ ElementType fallback_type(ElementType type) {
     case kIQ2_XXS:
     case kIQ1_M:
     case kIQ1_S:
+    case kIQ2_K:
+    case kIQ2_KS:
+    case kIQ2_KL:
+    case kIQ3_K:
+    case kIQ3_KS:
       return kIQ4_NL;
     case kTQ2_0:
     case kTQ1_0:
+    case kQ2_0:
+    case kQ1_0:
       return kQ4_0;
     case kQ4_K:
+    case kIQ4_K:
+    case kIQ4_KS:
+    case kIQ4_KSS:
       return kQ5_0;
     case kQ5_K:
+    case kIQ5_K:
+    case kIQ5_KS:
       return kQ5_1;
     case kQ6_K:
+    case kIQ6_K:
       return kQ8_0;
     default:
       return kF16;
+  }
+}
+
+// Returns the type of ik_llama.cpp with one bit more; the same type if there is none.
+ElementType with_one_bit_more(ElementType type) {
+  switch (type) {
+    case kIQ2_K:
+    case kIQ2_KS:
+    case kIQ2_KL:
+      return kIQ3_K;
+    case kIQ3_K:
+    case kIQ3_KS:
+      return kIQ4_K;
+    case kIQ4_K:
+    case kIQ4_KS:
+    case kIQ4_KSS:
+      return kIQ5_K;
+    case kIQ5_K:
+    case kIQ5_KS:
+      return kIQ6_K;
+    default:
+      return type;
   }
 }
 
@@ -70,6 +109,8 @@ ElementType embedding_type(ElementType base) {
     case kQ3_K:
     case kTQ2_0:
     case kTQ1_0:
+    case kQ2_0:
+    case kQ1_0:
       return kQ4_K;
     case kQ4_K:
       return kQ5_K;
@@ -84,7 +125,7 @@ ElementType embedding_type(ElementType base) {
     case kIQ1_S:
       return kQ2_K;
     default:
-      return base;
+      return with_one_bit_more(base);
   }
 }
 
@@ -158,7 +199,8 @@ ElementType WeightMix::type_in_layer(TensorId tensor) const {
   const bool is_down = is_down_projection(role);
   const bool is_qkv = role == TensorRole::kQkv;
   // In models with experts, attention is a small part of the file.
-  if (has_experts_ && base != kQ4_0 && !is_ternary(base) && (is_value || role == TensorRole::kK))
+  if (has_experts_ && base != kQ4_0 && !has_trained_levels(base) &&
+      (is_value || role == TensorRole::kK))
     return kQ8_0;
   switch (base) {
     case kQ5_K:
@@ -190,8 +232,17 @@ ElementType WeightMix::type_in_layer(TensorId tensor) const {
       if (is_down && layer < n_layers_ / 8) return kQ2_K;
       return role == TensorRole::kAttentionOutput && (base == kIQ1_M || base == kIQ1_S) ? kIQ2_XXS
                                                                                         : base;
+    case kIQ2_K:
+    case kIQ2_KS:
+    case kIQ2_KL:
+      if (is_value && shares_values_) return kIQ4_K;
+      if (role == TensorRole::kAttentionOutput) return kIQ3_K;
+      [[fallthrough]];
+    case kIQ3_K:
+    case kIQ3_KS:
+      return is_value || (is_down && layer < n_layers_ / 8) ? with_one_bit_more(base) : base;
     default:
-      return base;
+      return is_value ? with_one_bit_more(base) : base;
   }
 }
 

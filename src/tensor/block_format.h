@@ -21,9 +21,11 @@ inline constexpr uint32_t kBlock256 = 256;
 //   scale · (level − zero) + minimum                               without sub-blocks, or
 //   scale · factor[s] · (level − zero) − minimum · factor[16 + s]  with them, s = i / sub_block.
 // The minimum applies if the format has one. With a table, the table's value at `level` replaces
-// (level − zero). With a codebook, the levels follow from the codes and signs.
+// (level − zero); if it can be shifted, BlockFormat::table_shift is added where factor[16 + s]
+// is 1. With a codebook, the levels follow from the codes and signs.
 struct BlockNumbers {
   uint16_t scale, minimum;  // converted by BlockFormat::to_f32
+  float row_scale;          // in place of `scale` if rows begin with an f32 scale
   uint16_t zero;
   uint8_t factors[32];  // relative to BlockFormat::min_factor
   uint8_t levels[kBlock256];
@@ -152,8 +154,8 @@ struct Encoding {
   LargeValueWeight large_value_weight = LargeValueWeight::kNever;
 };
 
-// Up to two bytes that a panel column has per 32 k in addition to the levels. b: index of the 32 k
-// within the block.
+// Up to three bytes that a panel column has per 32 k in addition to the levels. b: index of the 32
+// k within the block.
 struct PackedBytes {
   uint32_t n = 0;
   void (*put)(const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) = nullptr;
@@ -184,13 +186,16 @@ struct Codebook {
   const uint16_t* (*near_points)() = nullptr;
 };
 
+// PackedLayout::level_bits of numbers of five bits that both values of a pair have as their level.
+inline constexpr uint32_t kBitsOfPairs = 5;
+
 // Packed form of blocks in panels, which the matmul kernels read (backend/layout/panel_matrix.h): a
 // header of f16 values, then for each 32 k bytes and level bits.
 struct PackedLayout {
-  uint32_t n_halves = 1;  // scale and minimum; 0: the scale is among the bytes
+  uint32_t n_halves = 1;  // scale and minimum, or an f32 scale; 0: the scale is among the bytes
   PackedBytes bytes = {};
   // Level bits of one or two planes, lowest first; zero if there is no packed form.
-  // backend/layout/packed_format.cpp lists the possible planes.
+  // backend/layout/packed_format.cpp lists the possible planes. kBitsOfPairs: numbers of pairs.
   uint32_t level_bits[2] = {};
   PackedCodes codes = {};  // in place of level bits
   // Convert the numbers of a block between file and panel; null if they are equal.
@@ -204,19 +209,30 @@ struct ScaleBytes {
   uint8_t most = 255;
 };
 
+// The scale with which each row begins, in place of the scales of blocks.
+enum class RowScale : uint8_t { kNone, kF16, kF32 };
+constexpr uint32_t bytes_of(RowScale scale) {
+  return scale == RowScale::kF32 ? 4 : scale == RowScale::kF16 ? 2 : 0;
+}
+
 // A block type; element_enum.h lists its name and size.
 struct BlockFormat {
   ElementType type;
   BlockAccess block;
   uint32_t sub_block = 0;  // elements that share factors, 16 or 32; 0: there are none
   int min_factor = 0;
-  uint16_t zero = 0;   // zero point, for blocks without one of their own
-  uint16_t scale = 0;  // scale, for blocks without one of their own
-  float top = 0;       // the highest level
+  bool has_odd_factors = false;  // all factors are odd
+  uint16_t zero = 0;             // zero point, for blocks without one of their own
+  uint16_t scale = 0;            // scale, for blocks without one of their own
+  RowScale row_scale = RowScale::kNone;
+  float top = 0;  // the highest level
   bool has_minimum = false;
   float (*to_f32)(uint16_t) = f16_to_f32;     // conversion of scale and minimum
   float (*factor_to_f32)(uint8_t) = nullptr;  // set if factors are floats
-  const int8_t* table = nullptr;
+  const int8_t* table = nullptr;              // [top + 1]
+  const int8_t (*pairs)[2] =
+      nullptr;             // [top + 1]: the levels of even and odd elements, in place of a table
+  int8_t table_shift = 0;  // 0: the table cannot be shifted
   Codebook codebook = {};
   // Rounds to the nearest levels (round.h). Sets all numbers except `zero`.
   void (*round)(const BlockFormat& format, std::span<const float> values, BlockNumbers& numbers);
@@ -237,7 +253,14 @@ struct FloatFormat {
 const BlockFormat* block_format(ElementType type);
 const FloatFormat* float_format(ElementType type);
 
-// Reads the numbers of one block.
+// Read, set or write the scale with which a row begins, if the format has one.
+void read_row_scale(const BlockFormat& format, const std::byte* row, BlockNumbers& numbers);
+void set_row_scale(const BlockFormat& format, float scale, BlockNumbers& numbers);
+void write_row_scale(const BlockFormat& format, const BlockNumbers& numbers, std::byte* row);
+// Returns the scale of a block, or of its row.
+float scale_of(const BlockFormat& format, const BlockNumbers& numbers);
+
+// Reads the numbers of one block, without those of its row.
 void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers);
 // Sets the levels of a format with a codebook from its codes and signs.
 void look_up_codes(const Codebook& codebook, BlockNumbers& numbers);

@@ -9,6 +9,7 @@
 #include "tensor/e4m3.h"
 #include "tensor/float_blocks.h"
 #include "tensor/half.h"
+#include "tensor/round.h"
 
 namespace kvik {
 namespace {
@@ -79,9 +80,28 @@ const FloatFormat* float_format(ElementType type) {
   return found == std::end(kFloats) ? nullptr : found;
 }
 
+void read_row_scale(const BlockFormat& format, const std::byte* row, BlockNumbers& numbers) {
+  if (format.row_scale == RowScale::kF16) std::memcpy(&numbers.scale, row, sizeof(uint16_t));
+  if (format.row_scale == RowScale::kF32) std::memcpy(&numbers.row_scale, row, sizeof(float));
+}
+
+void set_row_scale(const BlockFormat& format, float scale, BlockNumbers& numbers) {
+  if (format.row_scale == RowScale::kF16) numbers.scale = f32_to_f16(scale);
+  if (format.row_scale == RowScale::kF32) numbers.row_scale = scale;
+}
+
+void write_row_scale(const BlockFormat& format, const BlockNumbers& numbers, std::byte* row) {
+  if (format.row_scale == RowScale::kF16) std::memcpy(row, &numbers.scale, sizeof(uint16_t));
+  if (format.row_scale == RowScale::kF32) std::memcpy(row, &numbers.row_scale, sizeof(float));
+}
+
+float scale_of(const BlockFormat& format, const BlockNumbers& numbers) {
+  return format.row_scale == RowScale::kF32 ? numbers.row_scale : format.to_f32(numbers.scale);
+}
+
 void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers) {
   numbers.zero = format.zero;
-  numbers.scale = format.scale;
+  if (format.row_scale == RowScale::kNone) numbers.scale = format.scale;
   format.block.read(in_file, numbers);
   if (format.codebook.levels) look_up_codes(format.codebook, numbers);
 }
@@ -106,20 +126,24 @@ void look_up_codes(const Codebook& codebook, BlockNumbers& numbers) {
 
 void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::span<float> out) {
   constexpr size_t kPart = 16;  // no sub-block is smaller
-  const float scale = format.to_f32(numbers.scale);
+  const float scale = scale_of(format, numbers);
   for (size_t begin = 0; begin < out.size(); begin += kPart) {
     const uint8_t* levels = numbers.levels + begin;
     float step = scale;
     float minimum = format.has_minimum ? format.to_f32(numbers.minimum) : 0;
+    int shift = 0;
     if (format.sub_block != 0) {
       const size_t s = begin / format.sub_block;
       step *= format.factor_to_f32 ? format.factor_to_f32(numbers.factors[s])
                                    : static_cast<float>(numbers.factor(s, format.min_factor));
       minimum *= -static_cast<float>(numbers.factors[16 + s]);
+      if (format.table_shift != 0) shift = format.table_shift * numbers.factors[16 + s];
     }
     float* to = out.data() + begin;
     for (size_t i = 0; i < kPart; ++i) {
-      const int level = format.table ? format.table[levels[i]] : levels[i] - numbers.zero;
+      const int level = format.pairs   ? format.pairs[levels[i]][i % 2]
+                        : format.table ? format.table[levels[i]] + shift
+                                       : levels[i] - numbers.zero;
       to[i] = step * static_cast<float>(level);
     }
     if (!format.has_minimum) continue;  // adding zero would lose the sign of −0
@@ -135,6 +159,8 @@ void dequantize_row(ElementType type, const std::byte* bytes, std::span<float> o
   CHECK(format);
   const size_t n = traits(type).block_elements;
   BlockNumbers numbers;
+  read_row_scale(*format, bytes, numbers);
+  bytes += bytes_of(format->row_scale);
   for (size_t begin = 0; begin < out.size(); begin += n, bytes += format->block.bytes) {
     read_block(*format, bytes, numbers);
     decode_block(*format, numbers, out.subspan(begin, n));
@@ -147,6 +173,11 @@ void quantize_row(ElementType type, std::span<const float> values, std::byte* ou
   CHECK(format);
   const size_t n = traits(type).block_elements;
   BlockNumbers numbers;
+  if (format->row_scale != RowScale::kNone) {
+    set_row_scale(*format, unit_of_shifted_table(*format, values), numbers);
+    write_row_scale(*format, numbers, out);
+    out += bytes_of(format->row_scale);
+  }
   for (size_t begin = 0; begin < values.size(); begin += n, out += format->block.bytes) {
     format->round(*format, values.subspan(begin, n), numbers);
     format->block.write(numbers, out);

@@ -6,7 +6,7 @@
 #include "tensor/packed_bytes.h"
 #include "tensor/round.h"
 
-// Block formats of 32 values, and one of 64, as stored in files (ggml's layouts).
+// Block formats of 32 to 128 values as stored in files (ggml's layouts).
 namespace kvik {
 
 struct BlockQ8_0 {  // value = scale · quants[i]
@@ -99,6 +99,28 @@ struct BlockNVFP4 {
 };
 static_assert(sizeof(BlockNVFP4) == 36);
 
+struct BlockQ1_0 {   // value = scale · (−1 or 1)
+  uint16_t scale;    // f16
+  uint8_t bits[16];  // lowest first; set for 1
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.scale, numbers.scale);
+    io.bits(block.bits, numbers.levels, {.bits = 1, .span = 1});
+  }
+};
+static_assert(sizeof(BlockQ1_0) == 18);
+
+struct BlockQ2_0 {    // value = scale · (level − 1)
+  uint16_t scale;     // f16
+  uint8_t pairs[16];  // two bits each, lowest first
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.scale, numbers.scale);
+    io.bits(block.pairs, numbers.levels, {.bits = 2, .span = 1});
+  }
+};
+static_assert(sizeof(BlockQ2_0) == 18);
+
 inline constexpr BlockFormat kBlocksOf32[] = {
     {.type = ElementType::kQ8_0,
      .block = access_to<BlockQ8_0>,
@@ -158,6 +180,21 @@ inline constexpr BlockFormat kBlocksOf32[] = {
      .encoding = {&kNvFp4Search},
      .packed = {.n_halves = 0, .bytes = kScalesOfHalves, .level_bits = {4}},
      .scale_bytes = {4, 126}},
+    {.type = ElementType::kQ1_0,
+     .block = access_to<BlockQ1_0>,
+     .table = kSignLevels,
+     .round = round_to_mean,
+     .encoding = {&kBitSearch},
+     .packed = {.level_bits = {1}}},
+    {.type = ElementType::kQ2_0,
+     .block = access_to<BlockQ2_0>,
+     .zero = 1,
+     .top = 3,
+     .round = round_below_peak,
+     .encoding = {.search = &kScaleOf64Search,
+                  .levels = {-1, 2},
+                  .large_value_weight = LargeValueWeight::kAlways},
+     .packed = {.level_bits = {2}}},
 };
 
 }  // namespace kvik

@@ -20,7 +20,7 @@ inline constexpr uint32_t kNoFileType = UINT32_MAX;
 // tools/oracle/gguf_file.py reads this list.
 // clang-format off
 #define KVIK_ELEMENT_TYPES(row) \
-  /* type, name, GGUF's number, elements and bytes of a block, file type */ \
+  /* type, name, GGUF's number, elements and bytes of a block, file type; bytes before a row */ \
   row(kF32, "f32", 0, 1, 4, 0) \
   row(kF16, "f16", 1, 1, 2, 1) \
   row(kQ4_0, "q4_0", 2, 32, 18, 2) \
@@ -60,7 +60,21 @@ inline constexpr uint32_t kNoFileType = UINT32_MAX;
   row(kInt8G128, "int8g128", kNoGgufId, 128, 132, kGuessedFileType) \
   row(kFp8, "fp8", kNoGgufId, 128, 132, kGuessedFileType) \
   row(kFp8G32, "fp8g32", kNoGgufId, 32, 36, kNoFileType) \
-  row(kNvFp4, "nvfp4", 40, 64, 36, 39)
+  row(kNvFp4, "nvfp4", 40, 64, 36, 39) \
+  row(kQ1_0, "q1_0", 41, 128, 18, 40) \
+  row(kQ2_0, "q2_0", 42, 64, 18, 41) \
+  /* ik_llama.cpp */ \
+  row(kIQ2_K, "iq2_k", 137, 256, 76, 138) \
+  row(kIQ3_K, "iq3_k", 138, 256, 110, 139) \
+  row(kIQ4_K, "iq4_k", 139, 256, 144, 140) \
+  row(kIQ5_K, "iq5_k", 140, 256, 176, 141) \
+  row(kIQ6_K, "iq6_k", 141, 256, 212, 142) \
+  row(kIQ4_KS, "iq4_ks", 144, 256, 136, 145, 4) \
+  row(kIQ2_KS, "iq2_ks", 145, 256, 70, 147, 2) \
+  row(kIQ4_KSS, "iq4_kss", 146, 256, 128, 148, 4) \
+  row(kIQ5_KS, "iq5_ks", 152, 256, 168, 150, 4) \
+  row(kIQ3_KS, "iq3_ks", 156, 256, 102, 154, 2) \
+  row(kIQ2_KL, "iq2_kl", 157, 256, 86, 155, 2)
 // clang-format on
 
 enum class ElementType : uint8_t {

@@ -8,6 +8,7 @@
 #include "tensor/code_blocks.h"
 #include "tensor/group_blocks.h"
 #include "tensor/k_blocks.h"
+#include "tensor/table_blocks.h"
 
 namespace kvik {
 namespace {
@@ -25,7 +26,8 @@ constexpr auto kFormats = [] {
   std::array<const BlockFormat*, kNumElementTypes> by_type{};
   for (const std::span<const BlockFormat> formats :
        {std::span<const BlockFormat>(kBlocksOf32), std::span<const BlockFormat>(kKBlocks),
-        std::span<const BlockFormat>(kGroups), std::span<const BlockFormat>(kCodeBlocks)}) {
+        std::span<const BlockFormat>(kGroups), std::span<const BlockFormat>(kCodeBlocks),
+        std::span<const BlockFormat>(kTableBlocks)}) {
     for (const BlockFormat& format : formats) by_type[static_cast<size_t>(format.type)] = &format;
   }
   return by_type;
@@ -33,7 +35,9 @@ constexpr auto kFormats = [] {
 
 constexpr bool have_the_size_of_their_traits(std::span<const BlockFormat> formats) {
   for (const BlockFormat& format : formats) {
-    if (format.block.bytes != kTraits[static_cast<size_t>(format.type)].block_bytes) return false;
+    const ElementTraits& t = kTraits[static_cast<size_t>(format.type)];
+    if (format.block.bytes != t.block_bytes) return false;
+    if (bytes_of(format.row_scale) != t.row_header_bytes) return false;
   }
   return true;
 }
@@ -41,6 +45,7 @@ static_assert(have_the_size_of_their_traits(kBlocksOf32));
 static_assert(have_the_size_of_their_traits(kKBlocks));
 static_assert(have_the_size_of_their_traits(kGroups));
 static_assert(have_the_size_of_their_traits(kCodeBlocks));
+static_assert(have_the_size_of_their_traits(kTableBlocks));
 
 }  // namespace
 

@@ -16,6 +16,8 @@ struct ElementTraits {
   uint32_t block_elements;  // elements of a block, along the last axis
   uint32_t block_bytes;
   uint32_t file_type;  // GGUF's "general.file_type" of a model of this type, or kNoFileType
+  // Bytes before the blocks of each row: a scale, RowScale of the format (block_format.h).
+  uint32_t row_header_bytes = 0;
 };
 
 std::span<const ElementTraits> element_types();  // all types, in the order of the enum

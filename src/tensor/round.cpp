@@ -10,24 +10,6 @@
 namespace kvik {
 namespace {
 
-// Returns the value of largest magnitude, with its sign.
-float peak_of(Values x) {
-  float peak = 0;
-  for (const float v : x) peak = std::fabs(v) > std::fabs(peak) ? v : peak;
-  return peak;
-}
-
-// Returns the index of the level of the table nearest to `value`; of two that are equally near, the
-// lower one.
-uint8_t number_in(const int8_t* table, float value) {
-  uint8_t number = 0;
-  for (size_t i = 0; i + 1 < 16; ++i) {
-    const float middle = 0.5f * static_cast<float>(table[i] + table[i + 1]);
-    if (value > middle) ++number;
-  }
-  return number;
-}
-
 // Returns the index of the level of kFp4Levels nearest to value · inverse; of two that are equally
 // near, the one of smaller magnitude.
 uint8_t number_of_fp4(float value, float inverse) {
@@ -64,7 +46,7 @@ void fill_levels(const BlockFormat& format, Values x, BlockNumbers& numbers) {
     const size_t s = i / format.sub_block;
     const float step = scale * static_cast<float>(numbers.factor(s, format.min_factor));
     if (format.table) {
-      numbers.levels[i] = number_in(format.table, divide(x[i], step));
+      numbers.levels[i] = number_in(format.table, 16, divide(x[i], step));
       continue;
     }
     float value = x[i];
@@ -186,7 +168,7 @@ void round_to_table(const BlockFormat& format, Values x, BlockNumbers& numbers) 
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
   numbers.scale = f32_to_f16(scale);
   for (size_t i = 0; i < x.size(); ++i) {
-    numbers.levels[i] = number_in(format.table, x[i] * inverse);
+    numbers.levels[i] = number_in(format.table, 16, x[i] * inverse);
   }
 }
 
@@ -211,6 +193,23 @@ void round_to_fp4(const BlockFormat& format, Values x, BlockNumbers& numbers) {
   const float inverse = 1.0f / format.to_f32(numbers.scale);
   for (size_t i = 0; i < x.size(); ++i) {
     numbers.levels[i] = number_of_fp4(x[i], inverse);
+  }
+}
+
+void round_to_mean(const BlockFormat&, Values x, BlockNumbers& numbers) {
+  float sum = 0;
+  for (const float v : x) sum += std::fabs(v);
+  numbers.scale = f32_to_f16(sum / static_cast<float>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) numbers.levels[i] = x[i] < 0 ? 0 : 1;
+}
+
+void round_below_peak(const BlockFormat& format, Values x, BlockNumbers& numbers) {
+  const auto zero = static_cast<float>(format.zero);
+  const float scale = peak_of(x) / (format.top - zero);
+  numbers.scale = f32_to_f16(scale);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float level = nearest(divide(x[i], scale), -zero, format.top - zero) + zero;
+    numbers.levels[i] = static_cast<uint8_t>(level);
   }
 }
 

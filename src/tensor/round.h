@@ -3,6 +3,7 @@
 #include <span>
 
 #include "tensor/block_format.h"
+#include "tensor/level_tables.h"
 
 // Rounds one block of values to the numbers of a format by the plain definitions, for synthetic
 // weights; encode/ is for real weights. tools/oracle/k_quants.py and small_quants.py give the same
@@ -25,6 +26,10 @@ void round_to_fp4(const BlockFormat& format, Values x, BlockNumbers& numbers);
 // Rounds to kFp4Levels. An E4M3 scale per sixteen values maps their peak as closely as possible to
 // level 12.
 void round_to_nvfp4(const BlockFormat& format, Values x, BlockNumbers& numbers);
+// Rounds to kSignLevels: the scale is the mean magnitude.
+void round_to_mean(const BlockFormat& format, Values x, BlockNumbers& numbers);
+// Rounds to scale · (level − zero). The scale maps the peak to the highest level.
+void round_below_peak(const BlockFormat& format, Values x, BlockNumbers& numbers);
 // Rounds to scale · level + minimum. The smallest value has level 0, and the largest the highest
 // level.
 void round_above_minimum(const BlockFormat& format, Values x, BlockNumbers& numbers);
@@ -47,6 +52,14 @@ void round_fitted_lines(const BlockFormat& format, Values x, BlockNumbers& numbe
 // values must be even, the smallest of eight changes its sign if need be. Values are shifted down
 // if their sum is negative.
 void round_to_codes(const BlockFormat& format, Values x, BlockNumbers& numbers);
+// Rounds super-blocks to the levels of a table, which is shifted where the sum of a sub-block is
+// negative. The first level of each sub-block reaches its peak.
+// With a scale per row, the row's scale must be set.
+void round_to_shifted_table(const BlockFormat& format, Values x, BlockNumbers& numbers);
+// The same for pairs of levels, of which the nearest is taken.
+void round_to_pairs(const BlockFormat& format, Values x, BlockNumbers& numbers);
+// Returns the scale for which the factor of the sub-block with the largest peak is the lowest.
+float unit_of_shifted_table(const BlockFormat& format, Values x);
 // Rounds to −1, 0 and 1 times the peak.
 void round_to_signs(const BlockFormat& format, Values x, BlockNumbers& numbers);
 
@@ -58,9 +71,8 @@ const uint16_t* near_iq2_xs();
 const uint16_t* near_iq2_s();
 const uint16_t* near_iq1();
 
-// The levels of iq4_nl and iq4_xs (ggml's kvalues_iq4nl), denser around zero.
-inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                          1,    13,   25,  38,  53,  69,  89,  113};
+// The levels of q1_0.
+inline constexpr int8_t kSignLevels[2] = {-1, 1};
 
 // Twice the 4-bit numbers (E2M1) of MXFP4; the first bit is the sign.
 inline constexpr int8_t kFp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};

@@ -8,9 +8,13 @@ namespace kvik {
 std::optional<uint64_t> bytes_of(ElementType type, std::span<const uint64_t> shape) {
   const ElementTraits& t = traits(type);
   if (shape.empty() || shape.back() % t.block_elements != 0) return std::nullopt;
-  uint64_t bytes = t.block_bytes;
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const uint64_t n = axis + 1 == shape.size() ? shape[axis] / t.block_elements : shape[axis];
+  uint64_t bytes;
+  const uint64_t n_blocks = shape.back() / t.block_elements;
+  if (__builtin_mul_overflow(n_blocks, uint64_t{t.block_bytes}, &bytes) ||
+      __builtin_add_overflow(bytes, uint64_t{t.row_header_bytes}, &bytes)) {
+    return std::nullopt;
+  }
+  for (const uint64_t n : shape.first(shape.size() - 1)) {
     if (__builtin_mul_overflow(bytes, n, &bytes)) return std::nullopt;
   }
   return bytes;
@@ -24,7 +28,7 @@ uint64_t TensorInfo::n_elements() const { return n_elements_of(shape); }
 
 uint64_t TensorView::row_bytes() const {
   const ElementTraits& t = traits(type);
-  return n_cols / t.block_elements * t.block_bytes;
+  return t.row_header_bytes + n_cols / t.block_elements * t.block_bytes;
 }
 
 TensorView rows_of(const TensorView& matrix, uint64_t first, uint64_t n) {

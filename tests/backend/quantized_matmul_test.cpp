@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "backend/products.h"
 #include "backend/random_matrix.h"
 
@@ -11,13 +13,10 @@ using namespace testing;
 FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
   FileMatrix m{type, n_rows, n_cols, {}, std::vector<float>(size_t{n_rows} * n_cols)};
   const size_t row_bytes = m.view().row_bytes();
-  const size_t block_bytes = traits(type).block_bytes;
   std::mt19937 generator(4);
   m.bytes.resize(n_rows * row_bytes);
-  for (size_t at = 0; at < m.bytes.size(); at += block_bytes) {
-    make_random_block(type, std::span(m.bytes).subspan(at, block_bytes), generator);
-  }
   for (size_t row = 0; row < n_rows; ++row) {
+    make_random_row(type, std::span(m.bytes).subspan(row * row_bytes, row_bytes), generator);
     dequantize_row(type, m.bytes.data() + row * row_bytes,
                    {m.values.data() + row * n_cols, n_cols});
   }
@@ -73,7 +72,10 @@ TEST(QuantizedMatmul, a_matrix_with_a_scale_or_value_that_is_not_finite_is_refus
     FileMatrix bad = good;
     const auto last = std::span(bad.bytes).last(block_bytes);
     BlockNumbers numbers{};
-    if (format) {
+    if (format && format->row_scale != RowScale::kNone) {
+      set_row_scale(*format, std::numeric_limits<float>::quiet_NaN(), numbers);
+      write_row_scale(*format, numbers, std::span(bad.bytes).last(good.view().row_bytes()).data());
+    } else if (format) {
       read_block(*format, last.data(), numbers);
       numbers.scale = 0x7e00;  // NaN
       format->block.write(numbers, last.data());

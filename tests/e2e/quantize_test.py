@@ -17,6 +17,7 @@ import kvik
 from gguf_file import read_metadata
 
 TYPES = ("q8_0", "q6_k", "q5_k", "q4_k", "q4_0", "q3_k", "q2_k", "bf16", "f16")
+TABLE_TYPES = ("iq6_k", "iq5_k", "iq5_ks", "iq4_k", "iq4_ks", "iq4_kss", "iq3_k", "iq3_ks", "iq2_kl", "iq2_k", "iq2_ks")  # of ik_llama.cpp
 CODE_TYPES = ("iq3_s", "iq3_xxs", "iq2_s", "iq2_xs", "iq2_xxs", "iq1_m", "iq1_s")  # with a codebook
 TEXT = "ROMEO:\nWhat light through yonder window breaks?<|end|>\nJULIET:\nAy me, what is the matter with the morning?<|end|>\n" * 20
 
@@ -70,19 +71,20 @@ class Quantize(unittest.TestCase):
         self.assertEqual(errors, sorted(errors))
         self.assertEqual(sizes, sorted(sizes, reverse=True))
 
-    def test_types_with_a_codebook_err_more_the_smaller_they_are(self):
+    def test_types_with_a_codebook_or_table_err_more_the_smaller_they_are(self):
         model = kvik.demo_as("f32")
-        reports = [self.quantize(model, f"{name}.gguf", "--type", name, "--pure")[1] for name in CODE_TYPES]
-        for key, order in ((lambda r: r["relative_rmse"], reports), (lambda r: r["file_bytes"], reports[::-1])):
-            values = [key(report) for report in order]
-            self.assertEqual(values, sorted(values))
-        for name, report in zip(CODE_TYPES, reports):
-            self.assertEqual({t["to"] for t in report["tensors"]}, {"f32", name})
+        for names in (CODE_TYPES, TABLE_TYPES):
+            reports = [self.quantize(model, f"{name}.gguf", "--type", name, "--pure")[1] for name in names]
+            for key, order in ((lambda r: r["relative_rmse"], reports), (lambda r: r["file_bytes"], reports[::-1])):
+                values = [key(report) for report in order]
+                self.assertEqual(values, sorted(values))
+            for name, report in zip(names, reports):
+                self.assertEqual({t["to"] for t in report["tensors"]}, {"f32", name})
 
     def test_the_reported_error_is_that_of_the_file(self):
         model = kvik.demo_as("f32")
         _, original = kvik.reference_logits.load(model)
-        for element_type in ("q4_k", "iq2_s", "iq1_m", "tq1_0"):
+        for element_type in ("q4_k", "iq2_s", "iq1_m", "tq1_0", "q1_0", "q2_0", "iq4_ks", "iq3_k", "iq2_ks"):
             out, report = self.quantize(model, f"{element_type}.gguf", "--type", element_type)
             _, written = kvik.reference_logits.load(out)
             for tensor in report["tensors"]:
@@ -162,7 +164,7 @@ class Quantize(unittest.TestCase):
             self.assertEqual(sizes[name], sum(t["bytes"] for t in report["tensors"]), name)
         large = {s["type"]: s["bits_per_weight"] for s in
                  json.loads(kvik.output("plan", "llama-3.1-70b", "--json"))["weights_by_type"]}
-        self.assertEqual(set(large), {"f32", "mxfp4", "nvfp4", "tq2_0", "tq1_0", *TYPES, *CODE_TYPES})
+        self.assertEqual(set(large), {"f32", "mxfp4", "nvfp4", "tq2_0", "tq1_0", "q2_0", "q1_0", *TYPES, *CODE_TYPES, *TABLE_TYPES})
         self.assertTrue(2 < large["q2_k"] < 3.5 and 4.5 < large["q4_k"] < 5.1 and large["f32"] == 32, large)
         self.assertTrue(1.5 < large["iq1_s"] < large["iq2_xxs"] < large["iq3_s"] < 3.7, large)
 

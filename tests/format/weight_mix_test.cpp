@@ -65,11 +65,19 @@ TEST(WeightMix, few_bits_get_more_of_them_where_it_matters) {
             "q2_k iq2_xxs iq2_xxs iq2_xxs iq2_xxs iq2_xxs iq2_xxs iq2_xxs");
   EXPECT_EQ(types_of("ffn_down", "iq2_s", 8), "iq3_s iq2_s iq2_s iq2_s iq2_s iq2_s iq2_s iq2_s");
   EXPECT_EQ(types_of("attn_q", "iq1_s", 2), "iq1_s iq1_s");
+  EXPECT_EQ(types_of("attn_v", "iq4_ks", 2), "iq5_k iq5_k");
+  EXPECT_EQ(types_of("attn_v", "iq6_k", 2), "iq6_k iq6_k");
+  EXPECT_EQ(type_of(matrix("blk.0.attn_output.weight", 512, 512), "iq2_k"), kIQ3_K);
+  EXPECT_EQ(types_of("ffn_down", "iq2_ks", 8),
+            "iq3_k iq2_ks iq2_ks iq2_ks iq2_ks iq2_ks iq2_ks iq2_ks");
+  EXPECT_EQ(types_of("ffn_down", "iq4_k", 8), "iq4_k iq4_k iq4_k iq4_k iq4_k iq4_k iq4_k iq4_k");
 }
 
 TEST(WeightMix, layers_of_a_ternary_model_have_one_type) {
   EXPECT_EQ(types_of("attn_v", "tq2_0", 2, 128), "tq2_0 tq2_0");
   EXPECT_EQ(types_of("ffn_down", "tq1_0", 2), "tq1_0 tq1_0");
+  EXPECT_EQ(types_of("attn_v", "q1_0", 2, 128), "q1_0 q1_0");
+  EXPECT_EQ(types_of("ffn_down", "q2_0", 2), "q2_0 q2_0");
   const TensorInfo experts{"blk.0.ffn_up_exps.weight", kF32, {8, 512, 512}, 0};
   EXPECT_EQ(type_of(matrix("blk.0.attn_k.weight", 512, 512), "tq2_0", {experts}), kTQ2_0);
 }
@@ -78,6 +86,7 @@ TEST(WeightMix, values_that_many_queries_read_get_more_bits_everywhere) {
   EXPECT_EQ(types_of("attn_v", "q4_k", 4, 128), "q6_k q6_k q6_k q6_k");
   EXPECT_EQ(types_of("attn_v", "q2_k", 4, 128), "q4_k q4_k q4_k q4_k");
   EXPECT_EQ(types_of("attn_v", "iq2_xs", 4, 128), "q4_k q4_k q4_k q4_k");
+  EXPECT_EQ(types_of("attn_v", "iq2_ks", 2, 128), "iq4_k iq4_k");
 }
 
 TEST(WeightMix, the_head_and_an_embedding_that_is_one_are_q6_k) {
@@ -91,6 +100,7 @@ TEST(WeightMix, the_head_and_an_embedding_that_is_one_are_q6_k) {
   EXPECT_EQ(type_of(embedding, "q4_k", {head}), kQ5_K);
   EXPECT_EQ(type_of(embedding, "iq3_xxs", {head}), kIQ3_S);
   EXPECT_EQ(type_of(embedding, "iq2_xxs", {head}), kQ2_K);
+  EXPECT_EQ(type_of(embedding, "iq4_ks", {head}), kIQ5_K);
   EXPECT_EQ(type_of(head, "q8_0"), kQ8_0);
   EXPECT_EQ(type_of(head, "bf16"), kBF16);
 }
@@ -118,7 +128,9 @@ TEST(WeightMix, rows_that_are_no_multiple_of_the_block_fall_back_and_say_so) {
        {Case{"q2_k", 96, kIQ4_NL}, Case{"q3_k", 96, kIQ4_NL}, Case{"q4_k", 96, kQ5_0},
         Case{"q5_k", 96, kQ5_1}, Case{"q6_k", 96, kQ8_0}, Case{"q4_0", 100, kF16},
         Case{"q4_k", 100, kF16}, Case{"iq2_xs", 96, kIQ4_NL}, Case{"iq3_s", 96, kIQ4_NL},
-        Case{"tq1_0", 96, kQ4_0}}) {
+        Case{"tq1_0", 96, kQ4_0}, Case{"q2_0", 96, kQ4_0}, Case{"q1_0", 192, kQ4_0},
+        Case{"q1_0", 100, kF16}, Case{"iq3_ks", 96, kIQ4_NL}, Case{"iq4_ks", 96, kQ5_0},
+        Case{"iq5_k", 96, kQ5_1}, Case{"iq6_k", 96, kQ8_0}}) {
     const TensorInfo tensor = matrix("blk.0.attn_q.weight", 4, c.n_cols);
     const WeightMix mix(*mix_target_from_name(c.target), WeightMix::Kind::kMixed, {&tensor, 1});
     const auto choice = mix.choose(tensor);
@@ -137,7 +149,8 @@ TEST(WeightMix, names_of_targets_are_those_of_types) {
   EXPECT_FALSE(mix_target_from_name("q4_k_m").has_value());
   EXPECT_EQ(mix_target_names(),
             "q8_0, q6_k, q5_k, q4_k, q4_0, mxfp4, nvfp4, q3_k, iq3_s, iq3_xxs, q2_k, iq2_s, "
-            "iq2_xs, iq2_xxs, iq1_m, iq1_s, tq2_0, tq1_0, bf16, f16");
+            "iq2_xs, iq2_xxs, iq1_m, iq1_s, q2_0, tq2_0, tq1_0, q1_0, iq6_k, iq5_k, iq5_ks, iq4_k, "
+            "iq4_ks, iq4_kss, iq3_k, iq3_ks, iq2_kl, iq2_k, iq2_ks, bf16, f16");
 }
 
 }  // namespace

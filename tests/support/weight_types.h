@@ -47,7 +47,7 @@ inline void make_random_block(ElementType type, std::span<std::byte> block,
   const BlockFormat* format = block_format(type);
   if (!format) return make_random_floats(block, generator);
   for (std::byte& b : block) b = static_cast<std::byte>(generator());
-  BlockNumbers numbers;
+  BlockNumbers numbers{};
   read_block(*format, block.data(), numbers);
   numbers.scale &= 0xbfff;  // no infinities: f16 below 2
   numbers.minimum &= 0xbfff;
@@ -60,6 +60,20 @@ inline void make_random_block(ElementType type, std::span<std::byte> block,
     numbers.zero = static_cast<uint16_t>(generator() % (format->top == 255 ? 257 : 17));
   }
   format->block.write(numbers, block.data());
+}
+
+// Fills a row of whole blocks with random bytes, after its scale if it begins with one.
+inline void make_random_row(ElementType type, std::span<std::byte> row, std::mt19937& generator) {
+  const ElementTraits& t = traits(type);
+  if (const BlockFormat* format = block_format(type)) {
+    BlockNumbers numbers{};
+    set_row_scale(*format, std::ldexp(1.0f + static_cast<float>(generator() % 1000) / 1000, -9),
+                  numbers);
+    write_row_scale(*format, numbers, row.data());
+  }
+  for (size_t at = t.row_header_bytes; at < row.size(); at += t.block_bytes) {
+    make_random_block(type, row.subspan(at, t.block_bytes), generator);
+  }
 }
 
 }  // namespace kvik::testing

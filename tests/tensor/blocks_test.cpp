@@ -113,6 +113,24 @@ TEST(Blocks, hand_made_blocks_of_five_bits_have_the_fifth_ones_apart) {
   }
 }
 
+TEST(Blocks, hand_made_blocks_of_one_and_two_bits_have_the_first_value_lowest) {
+  BlockQ1_0 one{f32_to_f16(0.5f), {0x05}};
+  one.bits[15] = 0x80;
+  std::vector<float> out(128);
+  dequantize_row(ElementType::kQ1_0, reinterpret_cast<const std::byte*>(&one), out);
+  for (size_t i = 0; i < 128; ++i) {
+    EXPECT_EQ(out[i], i == 0 || i == 2 || i == 127 ? 0.5f : -0.5f) << i;
+  }
+  BlockQ2_0 two{f32_to_f16(-0.25f), {0xe4}};  // levels 0, 1, 2 and 3
+  out.resize(64);
+  dequantize_row(ElementType::kQ2_0, reinterpret_cast<const std::byte*>(&two), out);
+  EXPECT_EQ(out[0], 0.25f);
+  EXPECT_EQ(out[1], 0);
+  EXPECT_EQ(out[2], -0.25f);
+  EXPECT_EQ(out[3], -0.5f);
+  EXPECT_EQ(out[4], 0.25f);
+}
+
 TEST(Blocks, nibbles_of_iq4_nl_are_numbers_of_uneven_levels) {
   BlockIQ4NL block{f32_to_f16(2.0f), {}};
   for (int i = 0; i < 16; ++i) block.nibbles[i] = static_cast<uint8_t>(i | ((15 - i) << 4));
@@ -307,10 +325,8 @@ TEST(Blocks, any_bytes_mean_what_numpy_reads) {
   for (const ElementType type : types_of_files()) {
     const ElementTraits& t = traits(type);
     if (t.block_elements == 1) continue;
-    std::vector<std::byte> bytes(kBlocks * t.block_bytes);
-    for (size_t at = 0; at < bytes.size(); at += t.block_bytes) {
-      testing::make_random_block(type, std::span(bytes).subspan(at, t.block_bytes), random);
-    }
+    std::vector<std::byte> bytes(t.row_header_bytes + kBlocks * t.block_bytes);
+    testing::make_random_row(type, bytes, random);
     std::ofstream(folder + "/" + t.name, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()),
                static_cast<std::streamsize>(bytes.size()));
@@ -326,7 +342,7 @@ TEST(Blocks, any_bytes_mean_what_numpy_reads) {
              "'.split():\n"
              "    raw, t = np.fromfile(name, np.uint8), m.TYPES[name]\n"
              "    n = len(raw) // m.BLOCK[t][1] * m.BLOCK[t][0]\n"
-             "    r.decode(raw, (n,), t).tofile(name + '.values')\n";
+             "    r.decode(raw, (1, n), t).tofile(name + '.values')\n";
   const std::string command = "cd '" + folder + "' && /usr/bin/python3 make.py";
   ASSERT_EQ(std::system(command.c_str()), 0);
   for (const ElementType type : types_of_files()) {
@@ -359,7 +375,7 @@ TEST(Blocks, quantized_bytes_are_those_of_make_model_py) {
       "x[3, :32] = 0\n"
       "x.flat[512:800] = -0.5; x.flat[1024:1344] = 0.75; x[40] = 0; x[41] *= 1e4\n"
       "x.tofile('values')\n"
-      "for name, t in m.TYPES.items(): open(name, 'wb').write(m.encode(x, t))\n";
+      "for name, t in m.TYPES.items(): open(name, 'wb').write(m.encode(x.reshape(1, -1), t))\n";
   std::ofstream(folder + "/make.py") << script;
   const std::string command = "cd '" + folder + "' && /usr/bin/python3 make.py";
   ASSERT_EQ(std::system(command.c_str()), 0);

@@ -12,7 +12,7 @@ namespace {
 
 TEST(ElementType, every_type_is_found_by_its_gguf_id_and_by_its_name) {
   size_t n_types = 0;
-  for (uint32_t id = 0; id < 64; ++id) {
+  for (uint32_t id = 0; id < 512; ++id) {
     const auto type = element_type_from_gguf(id);
     if (!type) continue;
     ++n_types;
@@ -23,6 +23,8 @@ TEST(ElementType, every_type_is_found_by_its_gguf_id_and_by_its_name) {
   EXPECT_EQ(n_types, std::ranges::count_if(element_types(), is_of_gguf));
   EXPECT_EQ(traits(ElementType::kIQ4_XS).gguf_id, 23u);
   EXPECT_EQ(traits(ElementType::kNvFp4).gguf_id, 40u);
+  EXPECT_EQ(traits(ElementType::kQ1_0).gguf_id, 41u);
+  EXPECT_EQ(traits(ElementType::kQ2_0).gguf_id, 42u);
 }
 
 TEST(ElementType, types_of_folders_have_names_but_no_gguf_number) {
@@ -48,6 +50,9 @@ TEST(TensorShape, bytes_count_whole_blocks_along_the_last_axis) {
   EXPECT_EQ(bytes_of(ElementType::kF32, Shape{3, 5}), 60u);
   EXPECT_EQ(bytes_of(ElementType::kQ8_0, Shape{3, 64}), 3u * 2 * 34);
   EXPECT_EQ(bytes_of(ElementType::kQ4_K, Shape{2, 512}), 2u * 2 * 144);
+  EXPECT_EQ(bytes_of(ElementType::kIQ4_KS, Shape{3, 2, 512}), 6u * (4 + 2 * 136));
+  EXPECT_EQ(bytes_of(ElementType::kIQ2_KS, Shape{256}), 2u + 70);
+  EXPECT_EQ(bytes_of(ElementType::kIQ2_KS, Shape{1ULL << 60, 256}), std::nullopt);
   EXPECT_EQ(bytes_of(ElementType::kQ8_0, Shape{64, 3}), std::nullopt);
   EXPECT_EQ(bytes_of(ElementType::kF32, Shape{}), std::nullopt);
   EXPECT_EQ(bytes_of(ElementType::kF32, Shape{1ULL << 31, 1ULL << 31}), std::nullopt);
@@ -60,6 +65,7 @@ TEST(TensorShape, a_row_of_a_view_is_whole_blocks) {
   view.n_rows = 2;
   view.n_cols = 96;
   EXPECT_EQ(view.row_bytes(), 3u * 18);
+  EXPECT_EQ((TensorView{ElementType::kIQ3_KS, 2, 512, {}}).row_bytes(), 2 + 2u * 102);
   EXPECT_EQ((TensorInfo{"a", ElementType::kF32, {2, 3, 4}, 96}).n_elements(), 24u);
 }
 

@@ -11,21 +11,23 @@ import numpy as np
 import code_quants
 import k_quants
 import small_quants
+import table_quants
 
 # --- element types ---
 
 
 def weight_types():
-    """Returns {name: (GGUF type id, block, file type)} of Kvik's weight types, read from Kvik's sources. A block is (elements, bytes). The id is
-    None if no GGUF file holds the type."""
+    """Returns {name: (GGUF type id, block, file type)} of Kvik's weight types, and {GGUF type id: bytes before a row}, read from Kvik's sources. A
+    block is (elements, bytes). The id is None if no GGUF file holds the type."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/tensor/element_enum.h")
     with open(path) as f:
-        rows = re.findall(r'row\(k\w+, "(\w+)", (\w+), (\d+), (\d+), (\d+|kGuessedFileType)\)', f.read())
-    return {name: (int(number) if number.isdigit() else None, (int(n), int(size)), int(file_type) if file_type.isdigit() else 1024)
-            for name, number, n, size, file_type in rows}
+        rows = re.findall(r'row\(k\w+, "(\w+)", (\w+), (\d+), (\d+), (\d+|kGuessedFileType)(?:, (\d+))?\)', f.read())
+    types = {name: (int(number) if number.isdigit() else None, (int(n), int(size)), int(file_type) if file_type.isdigit() else 1024)
+             for name, number, n, size, file_type, _ in rows}
+    return types, {int(number): int(header) for _, number, _, _, _, header in rows if header}
 
 
-WEIGHT_TYPES = weight_types()
+WEIGHT_TYPES, ROW_HEADER = weight_types()
 IN_FILES = {name: row for name, row in WEIGHT_TYPES.items() if row[0] is not None}
 TYPES = {name: number for name, (number, _, _) in IN_FILES.items()}
 BLOCK = {number: block for number, block, _ in IN_FILES.values()}
@@ -70,16 +72,17 @@ def encode(x, t):
         return x.astype(np.float16).tobytes()
     if t == BF16:
         return to_bf16(x).tobytes()
-    return QUANTIZE[t](np.ascontiguousarray(x, np.float32).reshape(-1)).tobytes()
+    rows = (-1, x.shape[-1]) if t in ROW_HEADER else -1
+    return QUANTIZE[t](np.ascontiguousarray(x, np.float32).reshape(rows)).tobytes()
 
 
 QUANTIZE = {t: functions[f"quantize_{name}"] for name, t in TYPES.items()
-            for functions in (globals(), vars(k_quants), vars(small_quants), vars(code_quants)) if f"quantize_{name}" in functions}
+            for functions in (globals(), vars(k_quants), vars(small_quants), vars(code_quants), vars(table_quants)) if f"quantize_{name}" in functions}
 
 
 def nbytes(shape, t):
     elements, size = BLOCK[t]
-    return int(np.prod(shape)) // elements * size
+    return int(np.prod(shape)) // elements * size + int(np.prod(shape[:-1])) * ROW_HEADER.get(t, 0)
 
 
 # --- GGUF values: (type id, python value) ---

@@ -1,4 +1,4 @@
-"""Encodes and decodes further GGUF block formats in numpy: Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, IQ4_XS, MXFP4, NVFP4.
+"""Encodes and decodes further GGUF block formats in numpy: Q4_1, Q5_0, Q5_1, Q2_0, Q1_0, IQ4_NL, Q2_K, Q3_K, IQ4_XS, MXFP4, NVFP4.
 
 Encoding rounds to the nearest level of scales that reach each block's peak. Every operation is a float32 operation, so that
 src/tensor/round.cpp gives the same bytes. Decoding is in float64.
@@ -111,6 +111,34 @@ def dequantize_q5_1(raw):
 def dequantize_iq4_nl(raw):
     b = raw.reshape(-1, 18)
     return _half(b[:, :2]) * IQ4_LEVELS[_levels(b[:, 2:])]
+
+
+# Blocks of 64 and 128: two bits or one bit of each value, lowest first.
+
+def quantize_q2_0(x):
+    """Encodes −1 to 2 times a scale, of which the peak is twice."""
+    x = x.reshape(-1, 64)
+    scale = _peak(x) / F(2)
+    q = (_nearest(_divide(x, np.broadcast_to(scale[:, None], x.shape)), -1, 2) + 1).astype(np.uint8).reshape(-1, 16, 4)
+    return np.concatenate([_bytes_of(scale), q[..., 0] | q[..., 1] << 2 | q[..., 2] << 4 | q[..., 3] << 6], 1)
+
+
+def quantize_q1_0(x):
+    """Encodes signs times the mean magnitude."""
+    x = x.reshape(-1, 128)
+    scale = np.cumsum(np.abs(x), 1, dtype=F)[:, -1] / F(128)
+    return np.concatenate([_bytes_of(scale), np.packbits(x >= 0, axis=1, bitorder="little")], 1)
+
+
+def dequantize_q2_0(raw):
+    b = raw.reshape(-1, 18)
+    q = b[:, 2:, None] >> np.array([0, 2, 4, 6], np.uint8) & 3
+    return _half(b[:, :2]) * (q.reshape(-1, 64) - 1.0)
+
+
+def dequantize_q1_0(raw):
+    b = raw.reshape(-1, 18)
+    return _half(b[:, :2]) * (2.0 * np.unpackbits(b[:, 2:], axis=1, bitorder="little") - 1)
 
 
 # Super-blocks of 256.

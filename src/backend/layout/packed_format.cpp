@@ -61,12 +61,42 @@ void get_part(const std::byte* at, uint32_t column, uint8_t* levels) {
   BlockReader::bits(own, levels, plane);
 }
 
+// Numbers of pairs: [2][32 columns][4] bytes, of which byte t of group g has the low bits of pairs
+// 8g + 2t and 8g + 2t + 1; then [2][32 columns] bytes with the fifth bits of eight pairs. The
+// functions return the offsets of the bytes of a pair.
+size_t nibbles_of_pair(uint32_t pair, uint32_t column) {
+  return place(pair / 8, column) + pair % 8 / 2;
+}
+size_t fifth_bits_of_pair(uint32_t pair, uint32_t column) {
+  return place(2, 0) + size_t{pair} / 8 * kPanelColumns + column;
+}
+
+void put_pairs(const uint8_t* levels, uint32_t column, std::byte* at) {
+  for (uint32_t pair = 0; pair < 16; ++pair) {
+    const int number = levels[2 * pair];
+    at[nibbles_of_pair(pair, column)] |= static_cast<std::byte>((number & 15) << pair % 2 * 4);
+    at[fifth_bits_of_pair(pair, column)] |= static_cast<std::byte>(number >> 4 << pair % 8);
+  }
+}
+
+void get_pairs(const std::byte* at, uint32_t column, uint8_t* levels) {
+  for (uint32_t pair = 0; pair < 16; ++pair) {
+    const auto low = std::to_integer<int>(at[nibbles_of_pair(pair, column)]);
+    const auto fifths = std::to_integer<int>(at[fifth_bits_of_pair(pair, column)]);
+    const int number = (low >> (pair % 2 * 4) & 15) | (fifths >> (pair % 8) & 1) << 4;
+    levels[2 * pair] = levels[2 * pair + 1] = static_cast<uint8_t>(number);
+  }
+}
+
 // All planes of levels that types use: kBits of each level, starting at bit kShift.
 template <uint32_t kBits, uint32_t kShift = 0>
 constexpr PanelPart kPart = {kBits, kShift, size_t{kBits} * kBlock32 / 8 * kPanelColumns,
                              put_part<kBits, kShift>, get_part<kBits, kShift>};
-constexpr PanelPart kParts[] = {kPart<8>,    kPart<4>,    kPart<2>,
-                                kPart<1, 2>, kPart<1, 4>, kPart<2, 4>};
+constexpr PanelPart kParts[] = {
+    kPart<8>,    kPart<4>,
+    kPart<2>,    kPart<1>,
+    kPart<1, 2>, kPart<1, 4>,
+    kPart<2, 4>, {kBitsOfPairs, 0, 10 * kPanelColumns, put_pairs, get_pairs}};
 
 PanelPart part_of(uint32_t bits, uint32_t shift) {
   if (bits == 0) return {};
@@ -242,18 +272,26 @@ bool pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uin
   const PackedLayout& packed = in_file.packed;
   const uint32_t n_blocks = traits(format.type).block_elements / kBlock32;
   const bool has_halves = packed.n_halves > 0;
+  const bool has_f32 = in_file.row_scale == RowScale::kF32;
   bool is_finite = true;
   BlockNumbers numbers{};
+  read_row_scale(in_file, row.data(), numbers);
+  row = row.subspan(bytes_of(in_file.row_scale));
   for (; !row.empty(); row = row.subspan(in_file.block.bytes)) {
     read_block(in_file, row.data(), numbers);
-    if (has_halves) is_finite &= is_finite_f16(numbers.scale);
+    if (has_halves)
+      is_finite &= has_f32 ? std::isfinite(numbers.row_scale) : is_finite_f16(numbers.scale);
     if (in_file.has_minimum) is_finite &= is_finite_f16(numbers.minimum);
     if (packed.to_panel) packed.to_panel(numbers);
-    if (packed.n_halves > 0) put_half(numbers.scale, column, unit);
-    if (packed.n_halves == 2) put_half(numbers.minimum, column, unit + kHalvesBytes);
+    if (has_f32) {
+      std::memcpy(unit + column * sizeof(float), &numbers.row_scale, sizeof(float));
+    } else {
+      if (packed.n_halves > 0) put_half(numbers.scale, column, unit);
+      if (packed.n_halves == 2) put_half(numbers.minimum, column, unit + kHalvesBytes);
+    }
     unit += format.header_bytes();
     for (uint32_t b = 0; b < n_blocks; ++b) {
-      uint8_t bytes[2];
+      uint8_t bytes[3];
       if (packed.bytes.n > 0) packed.bytes.put(numbers, b, bytes);
       for (uint32_t i = 0; i < packed.bytes.n; ++i, unit += kPanelColumns) {
         unit[column] = std::byte{bytes[i]};
@@ -278,11 +316,15 @@ void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t c
   numbers.zero = in_file.zero;
   numbers.scale = in_file.scale;
   for (size_t begin = 0; begin < out.size(); begin += n) {
-    if (packed.n_halves > 0) numbers.scale = half_at(unit, column);
-    if (packed.n_halves == 2) numbers.minimum = half_at(unit + kHalvesBytes, column);
+    if (in_file.row_scale == RowScale::kF32) {
+      std::memcpy(&numbers.row_scale, unit + column * sizeof(float), sizeof(float));
+    } else {
+      if (packed.n_halves > 0) numbers.scale = half_at(unit, column);
+      if (packed.n_halves == 2) numbers.minimum = half_at(unit + kHalvesBytes, column);
+    }
     unit += format.header_bytes();
     for (uint32_t b = 0; b < n / kBlock32; ++b) {
-      uint8_t bytes[2];
+      uint8_t bytes[3];
       for (uint32_t i = 0; i < packed.bytes.n; ++i, unit += kPanelColumns) {
         bytes[i] = std::to_integer<uint8_t>(unit[column]);
       }

@@ -23,9 +23,9 @@ struct PanelPart {
 
 struct PackedFormat {
   // kElements, kPairs: single elements, or pairs of adjacent k. kBlocks: each block of the file is
-  // a header of f16, [n_halves][32]; then, for each 32 k, bytes [n][32] and the planes of levels,
-  // or codes (tensor/packed_codes.h). kFp8: each block is its scales times 256, [32] f32, then the
-  // numbers, [k][32].
+  // a header of f16, [n_halves][32], or of f32, [32] (the row's scale); then, for each 32 k, bytes
+  // [n][32] and the planes of levels, or codes (tensor/packed_codes.h). kFp8: each block is its
+  // scales times 256, [32] f32, then the numbers, [k][32].
   enum class Layout : uint8_t { kNone, kElements, kPairs, kBlocks, kFp8 };
 
   ElementType type = {};

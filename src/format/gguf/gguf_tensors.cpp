@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <unordered_set>
@@ -16,17 +17,33 @@ constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // name, axes, one 
 constexpr uint32_t kMaxAxes = 4;
 constexpr std::string_view kBareBias = ".exp_probs_b";  // some families' name of a bias
 constexpr uint64_t kMaxExtent = uint64_t{1} << 42;
-constexpr uint32_t kPastLastTypeId = 64;  // ggml numbers its types from 0, with gaps
 
 std::string known_types() {
   std::vector<std::string> known;
-  for (uint32_t id = 0; id < kPastLastTypeId; ++id) {
-    if (const auto type = element_type_from_gguf(id)) {
-      known.push_back(fmt::format("{} ({})", id, name_of(*type)));
-    }
+  for (const ElementTraits& t : element_types()) {
+    if (t.gguf_id != kNoGgufId) known.push_back(fmt::format("{} ({})", t.gguf_id, t.name));
   }
   return fmt::format("{}", fmt::join(known, ", "));
 }
+
+// Types of ik_llama.cpp with four to sixteen rows interleaved for its kernels, and the types that
+// they are made from.
+struct InterleavedType {
+  uint32_t id;
+  const char *name, *plain;
+};
+constexpr InterleavedType kInterleavedTypes[] = {
+    {202, "q4_0_r8", "q4_0"},     {206, "q5_0_r4", "q5_0"},       {208, "q8_0_r8", "q8_0"},
+    {210, "q2_k_r4", "q2_k"},     {211, "q3_k_r4", "q3_k"},       {212, "q4_k_r4", "q4_k"},
+    {213, "q5_k_r4", "q5_k"},     {214, "q6_k_r4", "q6_k"},       {216, "iq2_xxs_r4", "iq2_xxs"},
+    {217, "iq2_xs_r4", "iq2_xs"}, {218, "iq3_xxs_r4", "iq3_xxs"}, {219, "iq1_s_r4", "iq1_s"},
+    {220, "iq4_nl_r4", "iq4_nl"}, {221, "iq3_s_r4", "iq3_s"},     {222, "iq2_s_r4", "iq2_s"},
+    {223, "iq4_xs_r8", "iq4_xs"}, {229, "iq1_m_r4", "iq1_m"},     {230, "bf16_r16", "bf16"},
+    {233, "q6_0_r4", "q6_0"},     {335, "iq2_bn_r4", "iq2_bn"},   {337, "iq2_k_r4", "iq2_k"},
+    {338, "iq3_k_r4", "iq3_k"},   {339, "iq4_k_r4", "iq4_k"},     {340, "iq5_k_r4", "iq5_k"},
+    {344, "iq4_ks_r4", "iq4_ks"}, {352, "iq5_ks_r4", "iq5_ks"},   {353, "mxfp4_r8", "mxfp4"},
+    {398, "q8_kv_r8", "q8_kv"},   {399, "q8_k_r8", "q8_k"},
+};
 
 // Returns the shape with the last axis fastest; the file lists the fastest axis first.
 Result<std::vector<uint64_t>> read_shape(GgufCursor& in, std::string_view name) {
@@ -50,6 +67,13 @@ Result<std::vector<uint64_t>> read_shape(GgufCursor& in, std::string_view name) 
 Result<ElementType> read_element_type(GgufCursor& in, std::string_view name) {
   TRY_ASSIGN(const auto id, in.number<uint32_t>({"the element type of tensor", name}));
   if (const auto type = element_type_from_gguf(id)) return *type;
+  const auto* found = std::ranges::find(kInterleavedTypes, id, &InterleavedType::id);
+  if (found != std::end(kInterleavedTypes)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("tensor {} has element type {} ({}), whose rows are interleaved for "
+                            "ik_llama.cpp, expected a file with {}",
+                            quoted(name), id, found->name, found->plain));
+  }
   return fail(ErrorCode::kUnsupported, fmt::format("tensor {} has element type {}, known are {}",
                                                    quoted(name), id, known_types()));
 }

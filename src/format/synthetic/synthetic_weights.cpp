@@ -49,8 +49,12 @@ void make_value_by_value(const SyntheticTensor& tensor, uint64_t seed, uint64_t 
   fill_normal(seed, values);
   for (float& value : values) value = tensor.mean + tensor.deviation * value;
   std::vector<std::byte> all(info.n_bytes);
-  quantize_row(info.type, values, all.data());
-  const uint64_t row_bytes = info.n_bytes / (info.n_elements() / info.shape.back());
+  const uint64_t n_cols = info.shape.back();
+  const uint64_t row_bytes = info.n_bytes / (info.n_elements() / n_cols);
+  for (uint64_t row = 0; row < info.n_elements() / n_cols; ++row) {
+    quantize_row(info.type, std::span(values).subspan(row * n_cols, n_cols),
+                 all.data() + row * row_bytes);
+  }
   std::memcpy(out.data(), all.data() + first_row * row_bytes, out.size());
 }
 
@@ -88,13 +92,16 @@ void SyntheticWeights::make_from_pool(const SyntheticTensor& tensor, uint64_t se
   const size_t run_bytes = bytes_of_elements(type, run);
   const size_t last_bytes = bytes_of_elements(type, n_cols - (n_runs - 1) * run);
   const size_t step_bytes = bytes_of_elements(type, step);
-  const uint64_t n_rows = out.size() / ((n_runs - 1) * run_bytes + last_bytes);
+  const size_t header_bytes = traits(type).row_header_bytes;
+  const uint64_t n_rows = out.size() / (header_bytes + (n_runs - 1) * run_bytes + last_bytes);
   std::byte* to = out.data();
   for (uint64_t row = first_row; row < first_row + n_rows; ++row) {
+    std::memcpy(to, pool.data(), header_bytes);
+    to += header_bytes;
     for (uint64_t i = 0; i < n_runs; ++i) {
       const uint64_t place = random_at(seed, row * n_runs + i) % n_places;
       const size_t n_bytes = i + 1 < n_runs ? run_bytes : last_bytes;
-      std::memcpy(to, pool.data() + place * step_bytes, n_bytes);
+      std::memcpy(to, pool.data() + header_bytes + place * step_bytes, n_bytes);
       to += n_bytes;
     }
   }
@@ -113,7 +120,8 @@ const SyntheticWeights::Pool& SyntheticWeights::pool_for(const SyntheticTensor& 
   std::transform(normal_.begin(), normal_.end(), scaled.begin(),
                  [&](float value) { return value * tensor.deviation; });
   Pool pool{tensor.info.type, tensor.deviation, {}};
-  pool.bytes.resize(bytes_of_elements(tensor.info.type, kPoolElements));
+  pool.bytes.resize(traits(tensor.info.type).row_header_bytes +
+                    bytes_of_elements(tensor.info.type, kPoolElements));
   quantize_row(tensor.info.type, scaled, pool.bytes.data());
   pools_.push_back(std::move(pool));
   return pools_.back();

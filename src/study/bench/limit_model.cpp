@@ -142,9 +142,10 @@ LimitModel::Arithmetic LimitModel::arithmetic_of(ElementType type) {
   if (float_format(type)) return Arithmetic::kF32;
   // Types with tables are multiplied as levels of eight bits.
   const BlockFormat* format = block_format(type);
+  const bool is_fp4 = type == ElementType::kMXFP4 || type == ElementType::kNvFp4;
   const bool is_ternary = type == ElementType::kTQ1_0 || type == ElementType::kTQ2_0;
-  if (type == ElementType::kIQ4_NL || type == ElementType::kIQ4_XS ||
-      (format && format->codebook.levels) || is_ternary) {
+  if (format && ((format->table && !is_fp4) || format->pairs || format->codebook.levels ||
+                 is_ternary || type == ElementType::kQ2_0)) {
     return Arithmetic::kInt8;
   }
   // Levels of up to six bits: at least two pairs of products add up in 16 bits, so the limit of

@@ -1,7 +1,9 @@
 #include "tensor/encode/encode.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
+#include <vector>
 
 #include "base/check.h"
 #include "tensor/block_format.h"
@@ -20,6 +22,62 @@ bool has_avx512() {
 }
 
 bool is_float(ElementType type) { return can_dequantize(type) && traits(type).block_elements == 1; }
+
+// The blocks of a row as one search encodes them.
+struct RowEncoder {
+  const BlockFormat& format;
+  void (*run)(const SearchTask& task);
+  std::span<const float> values, importance;
+
+  // out: the row's blocks; null if the search does not know the row's scale yet. row: null if there
+  // is none
+  void encode(RowUnit* row, std::byte* out) const {
+    const size_t n_values = traits(format.type).block_elements;
+    const size_t step = format.encoding.search->n_blocks * n_values;
+    BlockNumbers numbers[kMaxBlocks];
+    for (size_t first = 0; first < values.size(); first += step) {
+      const size_t n = std::min(step, values.size() - first);
+      run({format, values.subspan(first, n),
+           importance.empty() ? importance : importance.subspan(first, n), numbers, row});
+      for (size_t b = 0; out && b < n / n_values; ++b, out += format.block.bytes) {
+        format.block.write(numbers[b], out);
+      }
+    }
+  }
+};
+
+// Sets the scale of a row, as the file has it. If that would become zero, it is the smallest
+// number.
+RowUnit row_unit_of(const BlockFormat& format, float unit, BlockNumbers& header) {
+  set_row_scale(format, unit, header);
+  if (unit != 0 && scale_of(format, header) == 0) {
+    set_row_scale(format, std::copysign(0x1p-24f, unit), header);
+  }
+  return {.is_known = true, .unit = scale_of(format, header)};
+}
+
+// The scale of a row is that of its largest sub-block divided by the lowest factor, or the
+// least-squares scale for the levels and factors that follow from it, if that has less error.
+void encode_with_row_scale(const RowEncoder& encoder, std::byte* out) {
+  const BlockFormat& format = encoder.format;
+  RowUnit unknown;
+  encoder.encode(&unknown, nullptr);
+  BlockNumbers header, other_header;
+  RowUnit row = row_unit_of(format, unknown.largest / format.encoding.factors.low, header);
+  std::byte* blocks = out + bytes_of(format.row_scale);
+  encoder.encode(&row, blocks);
+  if (row.wqq > 0) {
+    RowUnit other = row_unit_of(format, row.wqx / row.wqq, other_header);
+    std::vector<std::byte> again(encoder.values.size() / traits(format.type).block_elements *
+                                 format.block.bytes);
+    encoder.encode(&other, again.data());
+    if (other.error < row.error) {
+      header = other_header;
+      std::ranges::copy(again, blocks);
+    }
+  }
+  write_row_scale(format, header, out);
+}
 
 }  // namespace
 
@@ -47,16 +105,12 @@ bool encode_row_with(std::string_view isa, ElementType type, std::span<const flo
   const size_t n_values = traits(type).block_elements;
   CHECK(values.size() % n_values == 0);
   const Search& search = *format->encoding.search;
-  const auto run = isa == "avx512" ? search.avx512 : search.baseline;
-  const size_t step = search.n_blocks * n_values;
-  BlockNumbers numbers[kMaxBlocks];
-  for (size_t first = 0; first < values.size(); first += step) {
-    const size_t n = std::min(step, values.size() - first);
-    run({*format, values.subspan(first, n),
-         importance.empty() ? importance : importance.subspan(first, n), numbers});
-    for (size_t b = 0; b < n / n_values; ++b, out += format->block.bytes) {
-      format->block.write(numbers[b], out);
-    }
+  const RowEncoder encoder{*format, isa == "avx512" ? search.avx512 : search.baseline, values,
+                           importance};
+  if (format->row_scale == RowScale::kNone) {
+    encoder.encode(nullptr, out);
+  } else {
+    encode_with_row_scale(encoder, out);
   }
   return true;
 }

@@ -274,6 +274,27 @@ TEST(GgufHostile, an_unknown_element_type_is_unsupported_and_the_known_are_liste
   }
 }
 
+TEST(GgufHostile, rows_interleaved_by_ik_llama_cpp_are_refused_with_the_plain_type) {
+  GgufWriter file;
+  file.tensor("a", {32}, kOnes).type_id = 344;
+  expect_refused(file.bytes(), ErrorCode::kUnsupported,
+                 {"'a'", "344 (iq4_ks_r4)", "interleaved", "expected a file with iq4_ks"});
+}
+
+TEST(GgufHostile, scales_of_rows_count_among_the_bytes_of_a_tensor) {
+  const std::vector<float> ones(160, 1.0f);
+  for (const uint64_t n_rows : {8u, 9u}) {  // of 2 + 70 bytes: 576 and 648 of the 640
+    GgufWriter file;
+    auto& tensor = file.tensor("a", {160}, ones);
+    tensor.type_id = traits(ElementType::kIQ2_KS).gguf_id;
+    tensor.axes = {256, n_rows};
+    file.tensor("b", {32}, kOnes);
+    if (n_rows == 9) return expect_corrupt(file, {"'a'", "648 bytes", "'b'"});
+    std::unique_ptr<std::byte[]> copy;
+    EXPECT_TRUE(open_copy(file.bytes(), copy));
+  }
+}
+
 TEST(GgufHostile, rows_that_are_no_whole_blocks_name_their_tensor) {
   GgufWriter file;
   file.tensor("a", {1, 32}, kOnes, ElementType::kQ8_0).axes = {33, 1};

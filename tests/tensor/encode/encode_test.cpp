@@ -24,14 +24,25 @@ struct Bound {
   double relative_error;
 };
 constexpr Bound kBounds[] = {
-    {ElementType::kF16, 0.0003},    {ElementType::kBF16, 0.0025},    {ElementType::kQ8_0, 0.0051},
-    {ElementType::kQ6_K, 0.0172},   {ElementType::kQ5_K, 0.0350},    {ElementType::kQ5_1, 0.0340},
-    {ElementType::kQ5_0, 0.0410},   {ElementType::kQ4_K, 0.0710},    {ElementType::kQ4_1, 0.0705},
-    {ElementType::kIQ4_NL, 0.075},  {ElementType::kQ4_0, 0.0820},    {ElementType::kQ3_K, 0.1480},
-    {ElementType::kQ2_K, 0.2720},   {ElementType::kMXFP4, 0.1140},   {ElementType::kNvFp4, 0.1000},
-    {ElementType::kIQ3_S, 0.1450},  {ElementType::kIQ3_XXS, 0.1900}, {ElementType::kIQ2_S, 0.2700},
-    {ElementType::kIQ2_XS, 0.3050}, {ElementType::kIQ2_XXS, 0.3600}, {ElementType::kIQ1_M, 0.4500},
-    {ElementType::kIQ1_S, 0.5000},  {ElementType::kTQ2_0, 0.4600},   {ElementType::kTQ1_0, 0.4600},
+    {ElementType::kF16, 0.0003},     {ElementType::kBF16, 0.0025},
+    {ElementType::kQ8_0, 0.0051},    {ElementType::kQ6_K, 0.0172},
+    {ElementType::kQ5_K, 0.0350},    {ElementType::kQ5_1, 0.0340},
+    {ElementType::kQ5_0, 0.0410},    {ElementType::kQ4_K, 0.0710},
+    {ElementType::kQ4_1, 0.0705},    {ElementType::kIQ4_NL, 0.075},
+    {ElementType::kQ4_0, 0.0820},    {ElementType::kQ3_K, 0.1480},
+    {ElementType::kQ2_K, 0.2720},    {ElementType::kMXFP4, 0.1140},
+    {ElementType::kNvFp4, 0.1000},   {ElementType::kIQ3_S, 0.1450},
+    {ElementType::kIQ3_XXS, 0.1900}, {ElementType::kIQ2_S, 0.2700},
+    {ElementType::kIQ2_XS, 0.3050},  {ElementType::kIQ2_XXS, 0.3600},
+    {ElementType::kIQ1_M, 0.4500},   {ElementType::kIQ1_S, 0.5000},
+    {ElementType::kTQ2_0, 0.4600},   {ElementType::kTQ1_0, 0.4600},
+    {ElementType::kQ2_0, 0.3900},    {ElementType::kQ1_0, 0.6050},
+    {ElementType::kIQ6_K, 0.0162},   {ElementType::kIQ5_K, 0.0325},
+    {ElementType::kIQ4_K, 0.0650},   {ElementType::kIQ3_K, 0.1345},
+    {ElementType::kIQ2_K, 0.2999},   {ElementType::kIQ5_KS, 0.0362},
+    {ElementType::kIQ4_KS, 0.0737},  {ElementType::kIQ4_KSS, 0.1033},
+    {ElementType::kIQ3_KS, 0.1558},  {ElementType::kIQ2_KS, 0.3340},
+    {ElementType::kIQ2_KL, 0.2400},
 };
 
 std::vector<ElementType> encoded_types() {
@@ -128,9 +139,10 @@ TEST(Encode, columns_that_count_more_lose_less) {
   for (const ElementType type : encoded_types()) {
     if (traits(type).block_elements == 1) continue;
     // A power of two leaves little to choose, and the least numbers of E4M3 are as coarse, and so
-    // is one threshold for 256 values.
+    // is one threshold for 256 values, or none.
     if (type == ElementType::kMXFP4 || type == ElementType::kNvFp4) continue;
     if (type == ElementType::kTQ1_0 || type == ElementType::kTQ2_0) continue;
+    if (type == ElementType::kQ1_0) continue;
     const double without = relative_error(values, round_trip(type, values), importance);
     const double with = relative_error(values, round_trip(type, values, importance), importance);
     EXPECT_LT(with, 0.97 * without) << name_of(type);
@@ -141,7 +153,9 @@ TEST(Encode, importance_that_is_the_same_everywhere_changes_nothing) {
   const auto values = normal_values(1024);
   const std::vector<float> importance(values.size(), 1.0f);
   for (const ElementType type : encoded_types()) {
-    if (type == ElementType::kQ3_K) continue;  // it favors large values without
+    // These favor large values without.
+    if (type == ElementType::kQ3_K || type == ElementType::kIQ3_K) continue;
+    if (type == ElementType::kIQ3_KS) continue;
     EXPECT_EQ(encoded(type, values), encoded(type, values, importance)) << name_of(type);
   }
 }
@@ -157,6 +171,11 @@ TEST(Encode, a_block_of_zeros_between_others_stays_zero) {
   auto values = normal_values(1024);
   std::fill(values.begin() + 256, values.begin() + 512, 0.0f);
   for (const ElementType type : encoded_types()) {
+    // The factors under the scale of the row are odd.
+    if (type == ElementType::kIQ4_KS || type == ElementType::kIQ5_KS ||
+        type == ElementType::kIQ4_KSS) {
+      continue;
+    }
     const auto got = round_trip(type, values);
     for (size_t i = 256; i < 512; ++i) {
       ASSERT_EQ(got[i], 0.0f) << name_of(type) << " at " << i;
@@ -208,6 +227,7 @@ TEST(Encode, a_column_that_counts_nothing_still_gets_a_finite_value) {
 TEST(Encode, a_block_does_not_depend_on_its_neighbors) {
   const auto values = heavy_tailed_values(256 * 5);
   for (const ElementType type : encoded_types()) {
+    if (traits(type).row_header_bytes > 0) continue;
     const auto whole = encoded(type, values);
     std::vector<std::byte> pieces;
     for (size_t b = 0; b < 5; ++b) {

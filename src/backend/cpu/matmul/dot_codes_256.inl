@@ -58,6 +58,20 @@ struct CodeLevels {
   }
 };
 
+struct BitLevels {
+  static constexpr uint32_t kBlockBytes = 128;
+  static constexpr uint32_t group_of(uint32_t step) { return step; }
+  // Bytes that are set are −1; 127 − 2 · −1 is 129.
+  static __m256i operands(const uint8_t* bits) {
+    const __m256i is_set = Q5Levels::is_set(bits);
+    return _mm256_sub_epi8(_mm256_set1_epi8(127), _mm256_add_epi8(is_set, is_set));
+  }
+  static Weights4 load(const uint8_t* block, uint32_t half, uint32_t step) {
+    const uint8_t* bits = block + 16 * step + 8 * half;
+    return {operands(bits), operands(bits + 4)};
+  }
+};
+
 struct TernaryLevels {
   static constexpr uint32_t kBlockBytes = 256;
   static constexpr uint32_t group_of(uint32_t step) { return step; }

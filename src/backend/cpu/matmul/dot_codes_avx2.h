@@ -14,5 +14,6 @@ template <const auto& kGrid, PackedCodes kPlanes, uint32_t = 1>
 using DotCodes = SignedSums<CodeLevels<kGrid, kPlanes>>;
 using DotBytesOfHalves = DotQ8;
 using DotTernary = SignedSums<TernaryLevels>;
+using DotBits = SignedSums<BitLevels>;
 
 }  // namespace kvik::cpu::avx2

@@ -74,4 +74,15 @@ struct DotTernary : UnsignedSums {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotTernary>(block, out); }
 };
 
+struct DotBits : UnsignedSums {
+  static constexpr uint32_t kStartWord = 2;
+  static constexpr uint32_t kBlockBytes = 128;
+  static constexpr uint32_t group_of(uint32_t step) { return step; }
+  static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
+    const auto bits = load_mask<uint64_t>(block + 16 * step + 8 * half);
+    return _mm512_mask_blend_epi8(bits, _mm512_set1_epi8(127), _mm512_set1_epi8(-127));
+  }
+  static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotBits>(block, out); }
+};
+
 }  // namespace kvik::cpu::avx512

@@ -18,5 +18,6 @@ struct DotBytesOfHalves : DotBytes<2> {
   static constexpr uint32_t kStartTimes = 4;
 };
 using DotTernary = UnsignedSums<TernaryLevels, 2>;
+using DotBits = UnsignedSums<BitLevels, 2>;
 
 }  // namespace kvik::cpu::avxvnni

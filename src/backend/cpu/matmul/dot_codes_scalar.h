@@ -4,8 +4,9 @@
 #include "tensor/grids.h"
 #include "tensor/packed_codes.h"
 
-// Layouts of types with a codebook (tensor/packed_codes.h) and of −1, 0 and 1: the specification of
-// dot_codes_avx2.h, dot_codes_avxvnni.h and dot_codes_avx512.h. Operands are levels plus 128.
+// Layouts of types with a codebook (tensor/packed_codes.h), of −1 to 2 and of −1 and 1: the
+// specification of dot_codes_avx2.h, dot_codes_avxvnni.h and dot_codes_avx512.h. Operands are
+// levels plus 128.
 namespace kvik::cpu::scalar {
 
 // Return the lower or upper halves of bytes as factors 2 · s + 1.
@@ -77,6 +78,22 @@ struct DotTernary : UnsignedSums {
     return w;
   }
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotTernary>(block, out); }
+};
+
+// Bits, stored like the fifth ones of DotQ5: set for a weight of 1, else it is −1.
+struct DotBits : UnsignedSums {
+  static constexpr uint32_t kStartWord = 2;
+  static constexpr uint32_t kBlockBytes = 128;
+  static constexpr uint32_t group_of(uint32_t step) { return step; }
+  static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
+    Weights w;
+    const uint8_t* bits = block + 16 * step + 8 * half;
+    for (uint32_t i = 0; i < 64; ++i) {
+      w.weight[i / 4][i % 4] = static_cast<uint8_t>(127 + 2 * (bits[i / 8] >> (i % 8) & 1));
+    }
+    return w;
+  }
+  static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotBits>(block, out); }
 };
 
 }  // namespace kvik::cpu::scalar

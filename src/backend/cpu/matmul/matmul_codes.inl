@@ -1,5 +1,5 @@
-// Kernels of iq1_s to iq3_s, which have a codebook, and of tq1_0 and tq2_0. Included inside the
-// namespace of an instruction set like matmul_small.inl, after dot_codes_<isa>.h.
+// Kernels of iq1_s to iq3_s, which have a codebook, and of tq1_0, tq2_0, q2_0 and q1_0. Included
+// inside the namespace of an instruction set like matmul_small.inl, after dot_codes_<isa>.h.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -54,6 +54,8 @@ using KernelIQ1S = QuantKernel<DotCodes<kIq1Grid, kIq1SCodes>, OddScales<8>, Dot
 using KernelIQ1M =
     QuantKernel<DotCodes<kIq1Grid, kIq1MCodes, 4>, OddScalesOfHalves, DotBytesOfHalves, 4>;
 using KernelTernary = QuantKernel<DotTernary, HeaderScales<8>, DotQ8, 3>;
+using KernelQ2_0 = QuantKernel<DotTernary, HeaderScales<2>, DotQ8, 3>;
+using KernelQ1_0 = QuantKernel<DotBits, HeaderScales<4>, DotQ8, 3>;
 
 constexpr WeightKernels kKernels[] = {
     {ElementType::kIQ3_XXS, ActivationFormat::kInt8, multiply<KernelIQ3XXS>},
@@ -65,5 +67,7 @@ constexpr WeightKernels kKernels[] = {
     {ElementType::kIQ1_M, ActivationFormat::kInt8Sums, multiply<KernelIQ1M>},
     {ElementType::kTQ1_0, ActivationFormat::kInt8, multiply<KernelTernary>},
     {ElementType::kTQ2_0, ActivationFormat::kInt8, multiply<KernelTernary>},
+    {ElementType::kQ2_0, ActivationFormat::kInt8, multiply<KernelQ2_0>},
+    {ElementType::kQ1_0, ActivationFormat::kInt8, multiply<KernelQ1_0>},
 };
 const WeightRows kCodeTypes = rows_of(kKernels);

@@ -131,22 +131,22 @@ struct MatmulKernels {
 namespace scalar {
 extern const ActivationKernels kActivations[kNumActivationFormats];
 extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kCodeTypes,
-    kFp8Types;
+    kTableTypes, kFp8Types;
 }  // namespace scalar
 namespace avx2 {
 extern const ActivationKernels kActivations[kNumActivationFormats];
 extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kCodeTypes,
-    kFp8Types;
+    kTableTypes, kFp8Types;
 }  // namespace avx2
 namespace avxvnni {
 extern const ActivationKernels kActivations[kNumActivationFormats];
 extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kCodeTypes,
-    kFp8Types;
+    kTableTypes, kFp8Types;
 }  // namespace avxvnni
 namespace avx512 {
 extern const ActivationKernels kActivations[kNumActivationFormats];
 extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kCodeTypes,
-    kFp8Types;
+    kTableTypes, kFp8Types;
 }  // namespace avx512
 namespace avx512bf16 {  // everything else is that of avx512
 extern const ActivationKernels kBf16Activations;
