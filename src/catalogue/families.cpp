@@ -129,6 +129,13 @@ std::string_view folder_name(const FolderType& type, TensorRole role) {
   return name_among(type.names, role);
 }
 
+std::string_view mtp_folder_name(const FolderType& type, TensorRole role) {
+  for (const FolderName& name : type.mtp->names) {
+    if (name.role == role) return name.name;
+  }
+  return folder_name(type, role);
+}
+
 bool is_folder_name(const Family& family, TensorRole role, std::string_view name) {
   if (family.folders.empty()) return name_among(family.modules, role) == name;
   return std::ranges::any_of(

@@ -31,6 +31,32 @@ struct FolderValue {
   std::string_view name, gguf;
 };
 
+// Names of an MTP layer's tensors in a folder. In all of them, "{}" is the number of the first
+// layer after the others.
+struct MtpNames {
+  std::string_view head_prefix;            // of tensors that only MTP layers have
+  std::string_view layer_prefix;           // of the others
+  std::span<const FolderName> names = {};  // names that differ from the usual ones
+  bool is_in_model = true;                 // the prefix of the text model's tensors precedes them
+  // End of the name of a tensor that shows that the layer is there; empty: a key says so.
+  std::string_view sign = {};
+};
+// Qwen's names.
+inline constexpr MtpNames kSeparateMtpNames{.head_prefix = "mtp.",
+                                            .layer_prefix = "mtp.layers.0.",
+                                            .is_in_model = false,
+                                            .sign = "mtp.fc.weight"};
+inline constexpr FolderName kUsualMtpNames[] = {
+    {TensorRole::kMtpEmbeddingNorm, "enorm.weight"},
+    {TensorRole::kMtpHiddenNorm, "hnorm.weight"},
+    {TensorRole::kMtpProjection, "eh_proj.weight"},
+    {TensorRole::kMtpOutputNorm, "shared_head.norm.weight"},
+    {TensorRole::kMtpHead, "shared_head.head.weight"},
+};
+// DeepSeek's names, in a layer that follows the others.
+inline constexpr MtpNames kLayerMtpNames{
+    .head_prefix = "layers.{}.", .layer_prefix = "layers.{}.", .names = kUsualMtpNames};
+
 // A "model_type" of Hugging Face Transformers: defaults of its config.json, and how its tensors
 // differ from those of a GGUF file.
 struct FolderType {
@@ -73,6 +99,7 @@ struct FolderType {
   bool is_encoder = false;
   bool ends_with_global_layer = false;  // the last layer has full attention, whatever keys say
   std::string_view layers = "layers.";  // prefix of the number of a layer
+  const MtpNames* mtp = &kLayerMtpNames;
   // The first rows of the table of positions are unused: as many as the padding token's id, and one
   // (RoBERTa). GGUF files leave them out.
   bool has_padding_positions = false;
@@ -168,6 +195,9 @@ struct RecurrenceTraits {
 
 class KeyReader;
 
+// An MTP layer with the attention of the model and the feed-forward block of its last layer.
+Result<LayerConfig> usual_mtp_layer(const KeyReader& keys, const ModelConfig& config);
+
 // A model family: the features that its files do not state themselves. Everything specific to a
 // family and its folders is in one file of families/.
 struct Family {
@@ -196,6 +226,10 @@ struct Family {
   std::optional<EncoderConfig> encoder = {};
   // Reads what only this family has into an otherwise complete config; null: nothing.
   Result<void> (*finish)(const KeyReader& keys, ModelConfig& config) = nullptr;
+  // Returns the config of the first MTP layer of a model that has some (ModelConfig::has_mtp_head);
+  // null: such layers are ignored.
+  Result<LayerConfig> (*mtp_layer)(const KeyReader& keys, const ModelConfig& config) = nullptr;
+  bool is_mtp_hidden_raw = false;  // ModelConfig::is_mtp_hidden_raw
   std::span<const FolderType> folders = {};
   // Tensor names for a family without folder types, because its folders are read as those of
   // another family. Adapters refer to these names.
@@ -222,6 +256,8 @@ std::string known_model_types();  // "llama, mistral, …"
 
 // Returns the name that such a folder has for the tensors of a role (tensor_roles.h).
 std::string_view folder_name(const FolderType& type, TensorRole role);
+// Likewise, for tensors of an MTP layer.
+std::string_view mtp_folder_name(const FolderType& type, TensorRole role);
 // Returns whether some folder type of the family has that name for the tensors of the role.
 bool is_folder_name(const Family& family, TensorRole role, std::string_view name);
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -252,6 +253,17 @@ struct StreamsConfig {
   uint32_t laurel_rank = 0;  // rank of the map beside attention
 };
 
+// A draft head that was trained for a model and is stored apart from it (EAGLE-3, Li et al. 2025):
+// a layer whose input is a token's embedding together with a projection of hidden states of some
+// layers of the model at the token before.
+struct EagleConfig {
+  // The hidden states are the inputs of these layers; n_layers: the output of the last one.
+  std::vector<uint32_t> taps;
+  bool is_residual_normed = false;  // the projection is normed before the layer adds to it
+  // Token of each row of the head's output projection; null: the model's vocabulary in order.
+  std::shared_ptr<const std::vector<uint32_t>> tokens;
+};
+
 // A model as a set of features. Families only fill this in (family.h), and no code outside the
 // catalogue depends on the names of families.
 struct ModelConfig {
@@ -309,8 +321,14 @@ struct ModelConfig {
   uint32_t n_mtp_layers = 0;
   // The first MTP layer is used as drafter: from the hidden state at a position (after the last
   // norm) and the next token, it predicts the token after the next one (Gloeckle et al. 2024;
-  // Qwen3-Next).
+  // DeepSeek-V3, 2024).
   bool has_mtp_head = false;
+  // It has an embedding or an output projection of its own, and does not use the model's.
+  bool has_mtp_embedding = false, has_mtp_output = false;
+  // The hidden states are those before the last norm, the model's and its own.
+  bool is_mtp_hidden_raw = false;
+  // The MTP head is an EAGLE-3 head, which takes the place of the model's own.
+  std::optional<EagleConfig> eagle = {};
   // Returns the number of entries in per-layer lists of the file.
   size_t n_listed_layers() const { return size_t{n_layers} + n_mtp_layers; }
 

@@ -16,6 +16,7 @@
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
 #include "catalogue/model_config.h"
+#include "catalogue/read_eagle.h"
 #include "catalogue/read_encoder.h"
 #include "catalogue/read_recurrent.h"
 #include "catalogue/rope_config.h"
@@ -464,19 +465,28 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
     TRY(read_encoder(metadata, keys, c));
   }
   if (family->finish) TRY(family->finish(keys, c));
-  // The hidden state that the MTP head needs is kept with the state of the recurrent layers.
-  if (family->recurrence.kind == Recurrence::kDelta && c.n_mtp_layers > 0 && c.has_state()) {
-    c.layers.push_back({.mixer = c.attention(), .feed_forward = c.layers.back().feed_forward});
+  if (has_eagle_head(metadata)) {
+    TRY(add_eagle_head(metadata, c));
+  } else if (family->mtp_layer && c.n_mtp_layers > 0) {
+    TRY_ASSIGN(const LayerConfig layer, family->mtp_layer(keys, c));
+    c.layers.push_back(layer);
     c.has_mtp_head = true;
+    c.is_mtp_hidden_raw = family->is_mtp_hidden_raw;
   }
   TRY_ASSIGN(c.n_ctx_short_rope,
              keys.optional_count("rope.scaling.original_context_length", kMaxContext));
   return c;
 }
 
+Result<LayerConfig> usual_mtp_layer(const KeyReader&, const ModelConfig& config) {
+  return LayerConfig{.mixer = config.attention(),
+                     .feed_forward = config.layers.back().feed_forward};
+}
+
 ModelConfig without_mtp_head(ModelConfig config) {
   config.layers.resize(config.n_layers);
-  config.has_mtp_head = false;
+  config.has_mtp_head = config.has_mtp_embedding = config.has_mtp_output = false;
+  config.eagle.reset();
   return config;
 }
 

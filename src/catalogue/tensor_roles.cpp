@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "catalogue/kv_source.h"
+#include "catalogue/layer_tensors.h"
 
 namespace kvik {
 namespace {
@@ -147,6 +148,8 @@ constexpr RoleEntry kRoles[] = {
     {kMtpHiddenNorm, kNorm, "nextn.hnorm.weight", "pre_fc_norm_hidden.weight"},
     {kMtpProjection, kMatrix, "nextn.eh_proj.weight", "fc.weight"},
     {kMtpOutputNorm, kNorm, "nextn.shared_head_norm.weight", "norm.weight"},
+    {kMtpEmbedding, kMatrix, "nextn.embed_tokens.weight", "embed_tokens.weight"},
+    {kMtpHead, kMatrix, "nextn.shared_head_head.weight", "lm_head.weight"},
 };
 
 // The table must be in the order of the roles.
@@ -167,245 +170,6 @@ bool is_multimodal_tensor(std::string_view name) {
 }
 
 const RoleEntry& entry(TensorRole role) { return kRoles[std::to_underlying(role)]; }
-
-// Lists the tensors of one layer.
-class LayerTensors {
- public:
-  LayerTensors(const ModelConfig& config, uint32_t layer, std::vector<TensorSpec>& specs)
-      : c_(config), layer_(layer), specs_(specs) {}
-
-  void list() {
-    const LayerConfig& layer = c_.layers[layer_];
-    const bool may_lack_norm = c_.encoder && layer_ == 0;  // its input is a norm's output
-    if (c_.has_pre_norms) add_optional(kAttentionNorm, {c_.model_dim}, may_lack_norm);
-    if (has_norm_biases()) add(kAttentionNormBias, {c_.model_dim});
-    std::visit([this](const auto& mixer) { list(mixer); }, layer.mixer);
-    if (layer.beside) list(*layer.beside);
-    if (c_.has_post_norms) add(kPostAttentionNorm, {c_.model_dim});
-    if (c_.has_post_norms) add(kPostFfnNorm, {c_.model_dim});
-    if (c_.has_pre_norms && !c_.has_one_norm && layer.mixes() && layer.has_feed_forward()) {
-      add(c_.is_ffn_norm_post_attention ? kPostAttentionNorm
-          : c_.is_ffn_norm_bare         ? kBareFfnNorm
-                                        : kFfnNorm,
-          {c_.model_dim});
-      if (has_norm_biases()) add(kFfnNormBias, {c_.model_dim});
-    }
-    std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
-    if (c_.encoder && c_.encoder->has_post_norms) list_sum_norms();
-    list_per_layer();
-    if (layer_ == c_.n_layers) list_mtp_head();
-  }
-
- private:
-  bool has_gate() const { return kvik::has_gate(c_.activation); }
-  bool has_norm_biases() const { return c_.norm == NormKind::kLayerWithBias; }
-  void add(TensorRole role, std::vector<uint64_t> shape) {
-    specs_.push_back({{role, layer_}, std::move(shape)});
-  }
-  void add_optional(TensorRole role, std::vector<uint64_t> shape, bool is_optional) {
-    specs_.push_back({{role, layer_}, std::move(shape), is_optional});
-  }
-
-  void list_latent(const AttentionConfig& a) {
-    const LatentConfig& l = a.latent;
-    const uint64_t q_dim = uint64_t{a.n_heads} * l.q_dim();
-    if (l.q_rank == 0) {
-      add(kQ, {q_dim, c_.model_dim});
-    } else {
-      add(kQDown, {l.q_rank, c_.model_dim});
-      add(kQDownNorm, {l.q_rank});
-      add(kQUp, {q_dim, l.q_rank});
-    }
-    add(kKvDown, {a.head_dim, c_.model_dim});
-    add(kKvDownNorm, {l.rank});
-    add(kKUp, {a.n_heads, l.rank, l.qk_nope_head_dim});
-    add(kVUp, {a.n_heads, l.value_dim, l.rank});
-  }
-
-  void list(const AttentionConfig& a) {
-    if (a.latent.rank) {
-      list_latent(a);
-    } else if (a.is_fused) {
-      add(kQkv, {a.qkv_dim(), c_.model_dim});
-    } else {
-      const uint64_t gate_rows = a.output_gate == OutputGate::kInQ ? a.gate_dim() : 0;
-      add(kQ, {a.q_dim() + gate_rows, c_.model_dim});
-      if (!a.shared_kv) add(kK, {a.kv_dim(), c_.model_dim});
-      if (!a.shared_kv) add_optional(kV, {a.v_dim(), c_.model_dim}, a.is_v_optional);
-      if (a.gate_dim() > gate_rows) add(kOutputGate, {a.gate_dim(), c_.model_dim});
-    }
-    add(kAttentionOutput, {c_.model_dim, a.output_dim()});
-    if (a.has_output_bias) {
-      add_optional(kAttentionOutputBias, {c_.model_dim}, a.is_output_bias_optional);
-    }
-    if (a.has_sinks) add(kSinks, {a.n_heads});
-    if (a.has_qkv_bias && a.is_fused) {
-      add(kQkvBias, {a.qkv_dim()});
-    } else if (a.has_qkv_bias) {
-      add_optional(kQBias, {a.q_dim()}, a.is_qkv_bias_optional);
-      add_optional(kKBias, {a.kv_dim()}, a.is_qkv_bias_optional);
-      add_optional(kVBias, {a.v_dim()}, a.is_qkv_bias_optional);
-    }
-    if (a.qk_norm == QkNorm::kNone || a.qk_norm == QkNorm::kPlain) return;
-    if (a.qk_norm == QkNorm::kLayerPerHead) {
-      add_optional(kQNorm, {a.n_heads, a.head_dim}, a.is_qk_norm_optional);
-      add_optional(kKNorm, {a.n_kv_heads, a.head_dim}, a.is_qk_norm_optional);
-      return;
-    }
-    add_optional(kQNorm, {a.q_norm_dim()}, a.is_qk_norm_optional);
-    if (!a.shared_kv) add_optional(kKNorm, {a.k_norm_dim()}, a.is_qk_norm_optional);
-  }
-
-  void list(const DeltaConfig& d) {
-    add(kQkv, {d.conv_dim(), c_.model_dim});
-    add(kOutputGate, {d.values_dim(), c_.model_dim});
-    if (d.is_gate_fused) {
-      add(kStateGates, {uint64_t{2} * d.n_value_heads, c_.model_dim});
-    } else {
-      add(kStateBeta, {d.n_value_heads, c_.model_dim});
-      add(kStateAlpha, {d.n_value_heads, c_.model_dim});
-    }
-    add(kStateConv, {d.conv_dim(), d.kernel_size});
-    add(kStateStepBias, {d.n_value_heads});
-    add(kStateDecay, {d.n_value_heads});
-    add(kStateNorm, {d.value_dim});
-    add(kStateOutput, {c_.model_dim, d.values_dim()});
-  }
-
-  void list(const ShortConvConfig& s) {
-    add(kConvIn, {uint64_t{3} * s.dim, c_.model_dim});
-    add(kConvWeights, {s.dim, s.kernel_size});
-    add(kConvOutput, {c_.model_dim, s.dim});
-  }
-
-  void list(const StateSpaceConfig& s) {
-    add(kSpaceIn, {s.in_dim(), c_.model_dim});
-    add(kStateConv, {s.conv_dim(), s.kernel_size});
-    add(kSpaceConvBias, {s.conv_dim()});
-    add(kStateStepBias, {s.n_heads});
-    add(kStateDecay, {s.n_heads, 1});
-    add(kSpaceSkip, {s.n_heads, 1});
-    add_optional(kStateNorm, {s.n_groups, s.inner_dim() / s.n_groups}, s.is_norm_optional);
-    add(kStateOutput, {c_.model_dim, s.inner_dim()});
-  }
-
-  void list(const KdaConfig& k) {
-    for (const TensorRole role : {kQ, kK, kV}) add(role, {k.inner_dim(), c_.model_dim});
-    for (const TensorRole role : {kQConv, kKConv, kVConv}) {
-      add(role, {k.inner_dim(), 1, k.kernel_size});
-    }
-    add(kDecayDown, {k.head_dim, c_.model_dim});
-    add(kDecayUp, {k.inner_dim(), k.head_dim});
-    add(kGateDown, {k.head_dim, c_.model_dim});
-    add(kGateUp, {k.inner_dim(), k.head_dim});
-    add(kStateBeta, {k.n_heads, c_.model_dim});
-    add(kStateStepBias, {k.inner_dim()});
-    add(kStateDecay, {k.n_heads, 1});
-    add(kStateNorm, {k.head_dim});
-    add(kAttentionOutput, {c_.model_dim, k.inner_dim()});
-  }
-
-  void list(const SelectiveConfig& s) {
-    add(kSpaceIn, {uint64_t{2} * s.inner_dim, c_.model_dim});
-    add(kStateConv, {s.inner_dim, s.kernel_size});
-    add(kSpaceConvBias, {s.inner_dim});
-    add(kSelect, {s.selected_dim(), s.inner_dim});
-    add(kStepUp, {s.inner_dim, s.step_rank});
-    add(kStateStepBias, {s.inner_dim});
-    add(kStepNorm, {s.step_rank});
-    add(kSelectInNorm, {s.state_dim});
-    add(kSelectOutNorm, {s.state_dim});
-    add(kStateDecay, {s.inner_dim, s.state_dim});
-    add(kSpaceSkip, {s.inner_dim});
-    add(kStateOutput, {c_.model_dim, s.inner_dim});
-  }
-
-  void list(const NoMixer&) {}
-  void list(const NoFeedForward&) {}
-
-  void list(const MlpConfig& mlp) {
-    if (has_gate() && !mlp.is_fused) add(kGate, {mlp.ffn_dim, c_.model_dim});
-    add(kUp, {uint64_t{mlp.is_fused ? 2u : 1u} * mlp.ffn_dim, c_.model_dim});
-    add(kDown, {c_.model_dim, mlp.ffn_dim});
-    if (!mlp.has_biases) return;
-    if (has_gate()) add_optional(kGateBias, {mlp.ffn_dim}, mlp.are_biases_optional);
-    add_optional(kUpBias, {mlp.ffn_dim}, mlp.are_biases_optional);
-    add_optional(kDownBias, {c_.model_dim}, mlp.are_biases_optional);
-  }
-
-  void list(const ExpertsConfig& e) {
-    add(kRouter, {e.n_experts, c_.model_dim});
-    if (e.has_score_bias) add(kScoreBias, {e.n_experts});
-    if (e.has_correction_bias)
-      add_optional(kCorrectionBias, {e.n_experts}, e.is_correction_bias_optional);
-    const uint32_t dim = e.latent_dim ? e.latent_dim : c_.model_dim;
-    if (has_gate()) add(kExpertGate, {e.n_experts, e.ffn_dim, dim});
-    add(kExpertUp, {e.n_experts, e.ffn_dim, dim});
-    add(kExpertDown, {e.n_experts, dim, e.ffn_dim});
-    if (e.latent_dim) {
-      add(kExpertsLatentDown, {e.latent_dim, c_.model_dim});
-      add(kExpertsLatentUp, {c_.model_dim, e.latent_dim});
-    }
-    if (e.has_biases) {
-      add(kExpertGateBias, {e.n_experts, e.ffn_dim});
-      add(kExpertUpBias, {e.n_experts, e.ffn_dim});
-      add(kExpertDownBias, {e.n_experts, c_.model_dim});
-    }
-    if (e.parallel_ffn_dim) {
-      list(MlpConfig{.ffn_dim = e.parallel_ffn_dim});
-      add(kRouterNorm, {c_.model_dim});
-      add_optional(kExpertFactors, {e.n_experts}, true);
-      for (const TensorRole norm : {kExpertsNorm, kMlpPostNorm, kExpertsPostNorm}) {
-        add(norm, {c_.model_dim});
-      }
-    }
-    if (e.has_shared_gate) add(kSharedExpertGate, {c_.model_dim});
-    if (e.shared_ffn_dim == 0) return;
-    if (has_gate()) add(kSharedGate, {e.shared_ffn_dim, c_.model_dim});
-    add(kSharedUp, {e.shared_ffn_dim, c_.model_dim});
-    add(kSharedDown, {c_.model_dim, e.shared_ffn_dim});
-  }
-
-  void list_sum_norms() {
-    add(kAttentionOutputNorm, {c_.model_dim});
-    add(kLayerOutputNorm, {c_.model_dim});
-    if (!c_.encoder->has_norm_biases) return;
-    add(kAttentionOutputNormBias, {c_.model_dim});
-    add(kLayerOutputNormBias, {c_.model_dim});
-  }
-
-  void list_mtp_head() {
-    for (const TensorRole norm : {kMtpEmbeddingNorm, kMtpHiddenNorm, kMtpOutputNorm}) {
-      add(norm, {c_.model_dim});
-    }
-    add(kMtpProjection, {c_.model_dim, uint64_t{2} * c_.model_dim});
-  }
-
-  void list_per_layer() {
-    if (c_.per_layer_dim) {
-      add(kPerLayerGate, {c_.per_layer_dim, c_.model_dim});
-      add(kPerLayerOutput, {c_.model_dim, c_.per_layer_dim});
-      add(kPerLayerPostNorm, {c_.model_dim});
-    }
-    if (c_.streams) list_streams(*c_.streams);
-    if (c_.has_layer_scales) add_optional(kLayerScale, {1}, true);
-  }
-
-  void list_streams(const StreamsConfig& s) {
-    add(kStreamNorm, {c_.model_dim});
-    add(kStreamRouter, {s.n, c_.model_dim});
-    add(kStreamPredict, {uint64_t{s.n} * s.n, s.n});
-    add(kStreamCorrect, {s.n, s.n});
-    add(kStreamScale, {c_.model_dim});
-    add(kLaurelDown, {s.laurel_rank, c_.model_dim});
-    add(kLaurelUp, {c_.model_dim, s.laurel_rank});
-    add(kLaurelNorm, {c_.model_dim});
-  }
-
-  const ModelConfig& c_;
-  uint32_t layer_;
-  std::vector<TensorSpec>& specs_;
-};
 
 }  // namespace
 
@@ -461,7 +225,7 @@ TensorTable::TensorTable(const ModelConfig& c)
   }
   if (c.has_positions) specs_.push_back({{kPositions}, {c.n_ctx_train, c.model_dim}});
   if (c.encoder) list_embeddings(c, *c.encoder);
-  for (uint32_t layer = 0; layer < c.layers.size(); ++layer) LayerTensors(c, layer, specs_).list();
+  for (uint32_t layer = 0; layer < c.layers.size(); ++layer) list_layer(c, layer, specs_);
   if (c.encoder) {
     list_classifier(c, *c.encoder);
   } else {

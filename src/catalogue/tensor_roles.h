@@ -140,8 +140,12 @@ enum class TensorRole : uint8_t {
   kLayerScale,
   kMtpEmbeddingNorm,  // MTP head: norm of the next token's embedding
   kMtpHiddenNorm,     // MTP head: norm of the hidden state
-  kMtpProjection,     // MTP head: projection of both, concatenated, to its input
-  kMtpOutputNorm,     // MTP head: norm before the output head
+  // MTP head: projection of both, concatenated, to its input; of EAGLE-3: of the hidden states of
+  // all tapped layers
+  kMtpProjection,
+  kMtpOutputNorm,  // MTP head: norm before the output head
+  kMtpEmbedding,   // MTP head: embedding of its own
+  kMtpHead,        // MTP head: output projection of its own
 };
 
 enum class TensorKind : uint8_t {

@@ -68,6 +68,10 @@ KvLayout kv_layout(const ModelConfig& config, KvType type, const Backend& backen
   KvLayout layout(page_bytes(config, type, backend), rules_of(group_layers(config).windows));
   layout.state_bytes = state_layout(config).n_bytes();
   layout.open_page_bytes = open_page_bytes(config, type, backend);
+  if (const auto hidden = mtp_hidden_place(config, type, backend)) {
+    layout.newest_token = {
+        .group = hidden->group, .offset = hidden->offset, .n_bytes = hidden->n_bytes};
+  }
   return layout;
 }
 

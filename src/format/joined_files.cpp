@@ -30,6 +30,15 @@ class JoinedFiles final : public TensorSource {
     return at(index).piece->read_range(at(index).index, begin_byte, n_bytes);
   }
   void release(size_t index) override { at(index).piece->release(at(index).index); }
+  std::string name_in_file(size_t index) const override {
+    return at(index).piece->name_in_file(at(index).index);
+  }
+  std::span<const uint32_t> gather(size_t index) const override {
+    return at(index).piece->gather(at(index).index);
+  }
+  std::span<const float> scales(size_t index) const override {
+    return at(index).piece->scales(at(index).index);
+  }
 
  private:
   struct Place {

@@ -24,6 +24,10 @@ class ModelSource : public TensorSource {
   // Replaces the label and the metadata.
   void describe(std::string label, Metadata metadata);
 
+  // Leaves the MTP head out of config_of(), so that it is not loaded.
+  void leave_out_mtp_head() { is_mtp_head_left_out_ = true; }
+  bool is_mtp_head_left_out() const { return is_mtp_head_left_out_; }
+
   // Returns the inputs of the next transform. add() makes the outputs of a transform the tensors of
   // this source.
   TensorSource& top() const { return *levels_.back(); }
@@ -49,6 +53,7 @@ class ModelSource : public TensorSource {
   // the files, then the outputs of the transforms
   std::vector<std::unique_ptr<TensorSource>> levels_;
   Place last_read_{};
+  bool is_mtp_head_left_out_ = false;
 };
 
 }  // namespace kvik

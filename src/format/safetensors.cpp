@@ -41,6 +41,7 @@ constexpr Dtype kDtypes[] = {
     {"I32", ElementType::kI32},
     {"I16", ElementType::kI16},
     {"I8", ElementType::kI8},
+    {"BOOL", ElementType::kI8},
     // Bytes have no meaning of their own; transforms interpret them.
     {"U8", ElementType::kI8},
     {"F8_E4M3", ElementType::kI8},

@@ -13,19 +13,11 @@
 namespace kvik {
 namespace {
 
-// Tensors of an MTP head that does not share the model's embedding or head.
-constexpr std::string_view kOwnTensors[] = {"nextn.embed_tokens.weight",
-                                            "nextn.shared_head_head.weight"};
-
 bool has_complete_mtp_head(const ModelSource& source, const ModelConfig& config) {
   const TensorTable table(config);
-  const bool is_there = std::ranges::all_of(table.all(), [&](const TensorSpec& spec) {
+  return std::ranges::all_of(table.all(), [&](const TensorSpec& spec) {
     return spec.id.layer != config.n_layers || spec.is_optional || source.find(name_of(spec.id));
   });
-  return is_there && std::ranges::none_of(kOwnTensors, [&](std::string_view name) {
-           return source.find(fmt::format("{}{}.{}", kLayerPrefix, config.n_layers, name))
-               .has_value();
-         });
 }
 
 // Gives layers an output gate with a value per element if they have a tensor of that size, because
@@ -60,7 +52,14 @@ Result<ModelConfig> config_of(const ModelSource& source) {
   TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
   widen_gates(source, config);
   replace_absent_experts(source, config);
-  if (!config.has_mtp_head || has_complete_mtp_head(source, config)) return config;
+  if (!config.has_mtp_head) return config;
+  if (source.is_mtp_head_left_out()) return without_mtp_head(std::move(config));
+  const auto has = [&](TensorRole role) {
+    return source.find(name_of(TensorId{role, config.n_layers})).has_value();
+  };
+  config.has_mtp_embedding = has(TensorRole::kMtpEmbedding);
+  config.has_mtp_output = has(TensorRole::kMtpHead);
+  if (has_complete_mtp_head(source, config)) return config;
   return without_mtp_head(std::move(config));
 }
 

@@ -6,8 +6,8 @@
 
 namespace kvik {
 
-// Calls read_config() on the source's metadata. Drops an MTP head whose tensors are missing, or
-// that has an embedding or a head of its own. Errors: those of read_config().
+// Calls read_config() on the source's metadata. Drops an MTP head whose tensors are missing.
+// Errors: those of read_config().
 Result<ModelConfig> config_of(const ModelSource& source);
 
 }  // namespace kvik

@@ -35,6 +35,7 @@ Result<void> check_vocabulary(const std::string& spec, const Tokenizer& own,
 
 Result<void> load_draft(const std::string& spec, LoadedModel& loaded, uint32_t max_running) {
   TRY_ASSIGN(const auto source, open_model(spec));
+  source->leave_out_mtp_head();
   auto tokenizer = Tokenizer::from_metadata(source->metadata());
   if (!tokenizer) {
     return fail(tokenizer.error().code, fmt::format("{}: {}", spec, tokenizer.error().message));

@@ -18,9 +18,11 @@
 #include "engine/speculate/draft_model.h"
 #include "format/gguf/gguf.h"
 #include "format/hf/folder.h"
+#include "format/mtp_copies.h"
 #include "format/source_config.h"
 #include "format/synthetic/synthetic.h"
 #include "host/available_memory.h"
+#include "host/draft_head.h"
 #include "host/load_adapter.h"
 #include "host/progress_bar.h"
 #include "hub/resolve_model.h"
@@ -106,12 +108,20 @@ void add_draft(const std::string& spec, const EngineOptions& engine, Backend& ba
                MemoryRequest& requested) {
   const auto source = open_model(spec);
   if (!source) return;
+  (*source)->leave_out_mtp_head();
   const auto draft = Footprint::of(**source, backend);
   if (!draft) return;
   requested.draft_page_bytes = draft->kv(engine.kv_type).page_bytes();
   requested.draft_bytes =
       draft->weights().n_bytes +
       DraftModel::buffer_bytes(draft->config(), engine.kv_type, engine.max_running, backend);
+}
+
+Result<std::unique_ptr<ModelSource>> open_files(const std::string& spec) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(spec, ignored)) return hf::open_folder(spec);
+  TRY(check_spec(spec));
+  return open_gguf(spec);
 }
 
 }  // namespace
@@ -121,10 +131,9 @@ Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec) {
     return open_gguf_bytes("demo", std::span(kvik_demo_model_begin, kvik_demo_model_end));
   }
   if (spec.starts_with("synthetic:")) return make_synthetic(spec);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(spec, ignored)) return hf::open_folder(spec);
-  TRY(check_spec(spec));
-  return open_gguf(spec);
+  TRY_ASSIGN(auto source, open_files(spec));
+  TRY(leave_out_mtp_copies(*source));
+  return source;
 }
 
 Result<std::optional<uint32_t>> gpu_from_name(std::string_view name) {
@@ -261,11 +270,15 @@ StatedChoice choose_memory(const ModelOptions& options, const EngineOptions& eng
   return {choice, describe(choice, requested, memory, n_ctx_train)};
 }
 
-Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine,
-                               const MemoryBeside& beside) {
+Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine, MemoryBeside beside) {
   engine.kv_type = options.kv_type;
   TRY_ASSIGN(auto backend, make_backend(options));
-  TRY_ASSIGN(const auto source, open_model(options.model));
+  TRY_ASSIGN(auto source, open_model(options.model));
+  TRY_ASSIGN(beside.draft, add_draft_head({.draft = beside.draft,
+                                           .model = options.model,
+                                           .speculates = engine.speculation.mode !=
+                                                         SpeculationOptions::Mode::kOff},
+                                          source));
   // If there is no footprint, load_model() reports the error in full.
   MemoryPlan plan;
   if (const auto footprint = Footprint::of(*source, *backend)) {
@@ -287,6 +300,7 @@ Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine,
   }
   TRY_ASSIGN(LoadedModel loaded, load_model(options, *source, std::move(backend)));
   loaded.plan = std::move(plan);
+  loaded.draft_spec = std::move(beside.draft);
   return loaded;
 }
 

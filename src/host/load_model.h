@@ -65,6 +65,7 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
   std::unique_ptr<Model> draft;            // null: none (load_draft())
+  std::string draft_spec;                  // draft model that remains to be loaded; empty: none
   std::shared_ptr<const Adapter> adapter;  // null: none
   Printable id;                            // model_id()
   std::string spec;                        // argument of open_model()
@@ -81,7 +82,7 @@ struct LoadedModel {
 struct MemoryBeside {
   std::optional<uint64_t> kv_bytes = {};  // absent: chosen by choose_memory()
   uint64_t adapter_bytes = 0;             // budget of adapters
-  std::string draft = {};                 // argument of open_model() for a draft model; empty: none
+  std::string draft = {};                 // DraftRequest::draft
 };
 
 // A choice, and one sentence that states it.
@@ -106,8 +107,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
 // memory that it will need, and a warning if less is available now. Errors: kExhausted if the
 // machine has less in total and `overcommits` is not set, if this process may not map it, or if a
 // device with memory of its own has less free.
-Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine,
-                               const MemoryBeside& beside);
+Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine, MemoryBeside beside);
 
 // Returns the name of a model for clients: the name of a file without folder and extension, the
 // name of a folder, otherwise the spec itself.

@@ -129,18 +129,27 @@ bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint6
     }
     pin(table, i, now);
   }
-  if (match.head) copy_head(table, match.n_whole, head);
+  if (match.head) copy_head(table, match, head);
   if (is_open) snapshots_.resume_open_page(table, match);
   return true;
 }
 
 // Copies the whole page: tokens after the head are overwritten before they are read.
-void KvCache::copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages) {
+void KvCache::copy_head(PageTable& table, const PrefixIndex::Match& match,
+                        const std::vector<PageLease>& pages) {
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
     pages_.index().touch(pages[g].id());
-    pages_.memory().copy(table.addresses(g)[index], pages_.bytes_of(pages[g].id()),
+    pages_.memory().copy(table.addresses(g)[match.n_whole], pages_.bytes_of(pages[g].id()),
                          layout().page_bytes);
   }
+  if (match.n_head < match.head->tokens.size()) forget_newest_token(table, match.n_whole);
+}
+
+// Clears what a page has of its newest token, because the sequence has an earlier one.
+void KvCache::forget_newest_token(PageTable& table, uint32_t index) {
+  const auto& newest = layout().newest_token;
+  if (!newest || !table.holds(newest->group, index)) return;
+  pages_.memory().clear(table.addresses(newest->group)[index] + newest->offset, newest->n_bytes);
 }
 
 uint32_t KvCache::adopt(PageTable& table, std::span<const TokenId> tokens) {
@@ -171,7 +180,8 @@ void KvCache::append_continuation(const PageTable& table, std::span<const TokenI
                                      pages_.mark_of(table.owner.tenant), n_max, out);
 }
 
-bool KvCache::copy_partial_page(PageTable& to, const PageTable& from, uint64_t n_from) {
+bool KvCache::copy_partial_page(PageTable& to, const PageTable& from, uint64_t n_from,
+                                uint64_t n_common) {
   const uint32_t index = to.n_sealed();
   CHECK(from.n_sealed() == index && from.last_key() == to.last_key());
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
@@ -185,6 +195,9 @@ bool KvCache::copy_partial_page(PageTable& to, const PageTable& from, uint64_t n
   }
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
     pages_.memory().copy(to.addresses(g)[index], from.addresses(g)[index], layout().page_bytes);
+  }
+  if (n_common < std::min(n_from, (uint64_t{index} + 1) * kPageTokens)) {
+    forget_newest_token(to, index);
   }
   return true;
 }

@@ -82,10 +82,10 @@ class KvCache {
   }
 
   // Copies the partly filled last page (and its open page) from another sequence that has the same
-  // pages before it and more tokens in this one; n_from is the number of its tokens with K and V.
-  // Takes no page. Returns false if the table has no page there, or the open page of the other
-  // sequence no longer exists.
-  bool copy_partial_page(PageTable& to, const PageTable& from, uint64_t n_from);
+  // pages before it and more tokens in this one; n_from is the number of its tokens with K and V,
+  // n_common that of the tokens that both have in common. Takes no page. Returns false if the table
+  // has no page there, or the open page of the other sequence no longer exists.
+  bool copy_partial_page(PageTable& to, const PageTable& from, uint64_t n_from, uint64_t n_common);
 
   // Extends the table to n_tokens with cleared pages, evicting cached pages where needed; windowed
   // groups get as many pages as are needed at once, so that at least one more token can be
@@ -153,7 +153,9 @@ class KvCache {
   uint64_t n_missing(const PageTable& table) const;
   uint64_t n_missing_for(const PageTable& table, uint64_t n_tokens);
   void fill_up(PageTable& table);
-  void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);
+  void copy_head(PageTable& table, const PrefixIndex::Match& match,
+                 const std::vector<PageLease>& pages);
+  void forget_newest_token(PageTable& table, uint32_t index);
   bool seal_next(PageTable& table, std::span<const TokenId> tokens, SharingMark known);
   std::span<const std::optional<PageId>> pages_at(const PageTable& table, uint32_t index);
   void pin(const PageTable& table, uint32_t index, TimePoint now);

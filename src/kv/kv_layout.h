@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,14 @@ struct KvLayout {
   // kept.
   uint64_t open_page_bytes = 0;
   uint32_t n_open_slots = 0;  // number of sequences that can have open pages at once
+  // Part of a group's pages that describes the newest token in a page, and is zero if that is
+  // unknown.
+  struct NewestToken {
+    uint32_t group = 0;
+    uint64_t offset = 0;
+    uint64_t n_bytes = 0;
+  };
+  std::optional<NewestToken> newest_token = {};
 
   uint32_t n_groups() const { return static_cast<uint32_t>(rules.size()); }
   bool has_state() const { return state_bytes > 0; }

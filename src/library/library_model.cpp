@@ -178,8 +178,8 @@ Result<std::shared_ptr<LibraryModel>> LibraryModel::open(const std::string& path
                         {.kv_bytes = options.kv_bytes,
                          .adapter_bytes = has_adapters ? adapters.budget_bytes : 0,
                          .draft = options.draft}));
-  if (!options.draft.empty()) {
-    TRY(load_draft(options.draft, loaded, options.engine.max_running));
+  if (!loaded.draft_spec.empty()) {
+    TRY(load_draft(loaded.draft_spec, loaded, options.engine.max_running));
   }
   TRY_ASSIGN(auto model, create(std::move(loaded), options.engine, options.serving));
   model->disk_ = std::move(disk);

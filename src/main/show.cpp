@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/quantity.h"
@@ -38,7 +39,7 @@ void show_geometry(const ModelConfig& c) {
   }
   uint32_t n_windowed = 0;
   uint32_t window = 0;
-  for (const LayerConfig& layer : c.layers) {
+  for (const LayerConfig& layer : std::span(c.layers).first(c.n_layers)) {
     if (!layer.if_attention() || layer.attention().window == 0) continue;
     ++n_windowed;
     window = layer.attention().window;

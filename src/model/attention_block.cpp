@@ -104,7 +104,19 @@ KvTarget AttentionBlock::target(uint32_t layer) const {
 }
 
 void AttentionBlock::write_kv(uint32_t layer, ResidualStream& x) {
-  q_ = config_of(layer).latent.rank ? write_latent(layer, x) : write_heads(layer, x);
+  if (!config_of(layer).latent.rank) {
+    return write_kv(layer, x.normed(model_.layers()[layer].attention.norm));
+  }
+  q_ = write_latent(layer, x);
+  scale_queries(layer);
+}
+
+void AttentionBlock::write_kv(uint32_t layer, Rows input) {
+  q_ = write_heads(layer, input);
+  scale_queries(layer);
+}
+
+void AttentionBlock::scale_queries(uint32_t layer) {
   const bool has_temperature = config_of(layer).temperature.scale != 0;
   if (has_temperature && !temperatures_.empty()) backend_.scale_rows(q_, temperatures_);
 }
@@ -117,18 +129,18 @@ Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
   return q;
 }
 
-Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
+Rows AttentionBlock::write_heads(uint32_t layer, Rows input) {
   const ModelConfig& c = model_.config();
   const AttentionConfig& a = config_of(layer);
   const AttentionWeights& w = model_.layers()[layer].attention;
-  const Rows all = buffers_.qkv.slice(0, x.n_rows()).columns(0, a.qkv_dim() + a.gate_dim());
+  const Rows all = buffers_.qkv.slice(0, input.n_rows).columns(0, a.qkv_dim() + a.gate_dim());
   const Rows qkv = all.columns(0, w.qkv->n_rows());
   const Rows q = qkv.columns(0, a.q_dim());
   const Rows k = all.columns(a.q_dim(), a.kv_dim());
   const Rows own_v = all.columns(a.q_dim() + a.kv_dim(), a.v_dim());
   gate_ = all.columns(a.qkv_dim(), a.gate_dim());
 
-  backend_.matmul(x.normed(w.norm), *w.qkv, qkv);
+  backend_.matmul(input, *w.qkv, qkv);
   if (w.qkv_bias.size() > 0) backend_.add_bias(qkv.columns(0, a.qkv_dim()), w.qkv_bias.floats());
   if (!a.is_norm_after_rope) norm_queries(layer, q);
   if (a.shared_kv) {
@@ -335,14 +347,16 @@ void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
   project(layer, heads, x);
 }
 
-// Uses a window as long as the row's position, which excludes the first token.
+// Uses a window at most as long as the row's position, which excludes the first token.
 void AttentionBlock::attend_after_first(uint32_t layer, ResidualStream& x) {
-  const Rows heads = heads_of(config_of(layer), x.n_rows());
+  const AttentionConfig& a = config_of(layer);
+  const Rows heads = heads_of(a, x.n_rows());
   const KvTarget all = target(layer);
   for (const KvRun& run : all.runs) {
     CHECK(run.n_rows == 1 && run.first_position > 0);
     const KvTarget one{.geometry = all.geometry, .layer = all.layer, .runs = {&run, 1}};
-    gather(one, layer, run.first_position, heads);
+    gather(one, layer, a.window ? std::min(a.window, run.first_position) : run.first_position,
+           heads);
   }
   project(layer, heads, x);
 }

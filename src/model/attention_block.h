@@ -58,6 +58,8 @@ class AttentionBlock {
 
   // Computes Q, K and V of norm(x). K and V are written to their pages, where attend() reads them.
   void write_kv(uint32_t layer, ResidualStream& x);
+  // The same for a layer without MLA that has another input, with these rows in place of norm(x).
+  void write_kv(uint32_t layer, Rows input);
   // Drops all rows of the step but these, for attend() of this layer and for all later layers,
   // which must share K and V of earlier layers. `runs` are the runs of the remaining rows.
   void keep(std::span<const uint32_t> rows, const GroupRuns& runs);
@@ -90,7 +92,8 @@ class AttentionBlock {
   // Returns runs that begin at the chunk of their first row, valid until the next call.
   std::span<const KvRun> runs_in_chunks(std::span<const KvRun> runs, uint32_t chunk_tokens);
   Rows write_latent(uint32_t layer, ResidualStream& x);
-  Rows write_heads(uint32_t layer, ResidualStream& x);
+  Rows write_heads(uint32_t layer, Rows input);
+  void scale_queries(uint32_t layer);
 
   const Model& model_;
   Backend& backend_;

@@ -1,6 +1,7 @@
 #include "model/decoder.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "catalogue/kv_source.h"
@@ -27,8 +28,9 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   if (c.has_mtp_head) taken.mtp_head = MtpHeadBlock::Buffers::take(c, n_rows_max, buffers);
   const uint32_t n_logit_rows = std::min(kLogitRows, n_rows_max);
   taken.logits = buffers.take(n_logit_rows, c.n_vocab);
-  // host_logits_ and host_hidden_
-  buffers.count((uint64_t{n_logit_rows} * c.n_vocab + c.model_dim) * sizeof(float));
+  // host_logits_, host_hidden_ and draft_logits_
+  const uint64_t n_draft = c.eagle && c.eagle->tokens ? c.eagle->tokens->size() : 0;
+  buffers.count((uint64_t{n_logit_rows} * c.n_vocab + c.model_dim + n_draft) * sizeof(float));
   return taken;
 }
 
@@ -49,7 +51,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
       buffers_(Buffers::take(model.config(), n_rows_max, memory_)),
       x_(backend_, model.config(), buffers_.stream),
       attention_(model, backend_, kv_type, buffers_.attention),
-      mlp_(backend_, model.config(), buffers_.mlp),
+      mlp_(backend_, model.config().activation, buffers_.mlp),
       open_page_bytes_(kvik::open_page_bytes(model.config(), kv_type, backend)) {
   attention_.set_bases(KeyBases(model, backend, kv_type));
   const ModelConfig& c = model.config();
@@ -59,7 +61,12 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   for (uint32_t i = 0; i < c.layers.size(); ++i) {
     if (c.layers[i].mixes() && !kv_source_of(c.layers[i])) last_writer_ = i;
   }
-  if (c.has_mtp_head) mtp_head_.emplace(model, backend_, buffers_.mtp_head);
+  if (c.has_mtp_head) {
+    mtp_head_.emplace(model, backend_, kv_type, buffers_.mtp_head);
+    mtp_head_runs_.reserve(n_rows_max);
+    if (c.eagle) eagle_mlp_.emplace(backend_, Activation::kSilu, buffers_.mlp);
+    if (c.eagle && c.eagle->tokens) draft_logits_.resize(c.eagle->tokens->size());
+  }
   if (open_page_bytes_ > 0) open_pages_.emplace(c, backend_, n_rows_max);
   if (c.has_state()) {
     recurrent_.emplace(model, backend_, buffers_.recurrent);
@@ -92,6 +99,7 @@ bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
   if (streams_) streams_->begin_step(x_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
     if (is_interrupted()) return false;
+    if (mtp_head_) mtp_head_->tap(layer, x_.rows());
     if (c.layers[layer].mixes()) mix(layer);
     if (x_.n_rows() > 0) finish(layer);
   }
@@ -155,10 +163,16 @@ void Decoder::feed_forward(uint32_t layer, ResidualStream& x) {
 
 // Runs the MTP head on all rows, then drops those whose outputs are not wanted.
 void Decoder::update_mtp_head() {
-  mtp_head_->follow(tokens_, states_, x_.rows(), attention_);
+  mtp_head_->tap(mtp_head_->layer(), x_.rows());
+  mtp_head_->follow(tokens_, mtp_head_runs_, x_.rows(), attention_);
   if (wanted_.size() == x_.n_rows()) return;
   x_.keep(wanted_);
   backend_.keep(wanted_);
+}
+
+// Returns the open pages of the sequence that was added last; none if there are none.
+std::span<std::byte* const> Decoder::open_from(uint32_t group, uint32_t position) const {
+  return open_pages_ ? open_pages_->pages(group, position) : std::span<std::byte* const>();
 }
 
 // Lays out the sequences' tokens as consecutive rows.
@@ -172,13 +186,11 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   for (auto& runs : wanted_runs_) runs.clear();
   wanted_.clear();
   states_.clear();
+  mtp_head_runs_.clear();
   first_logits_.reset();
   wants_likeliest_ = wants_logits_ = false;
   backend_.begin_step();
   if (open_pages_) open_pages_->begin_step();
-  const auto open_from = [this](uint32_t group, uint32_t position) {
-    return open_pages_ ? open_pages_->pages(group, position) : std::span<std::byte* const>();
-  };
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
     const auto n_rows = static_cast<uint32_t>(sequence.tokens.size());
@@ -193,6 +205,13 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     }
     if (recurrent_) {
       states_.push_back({sequence.kv.state, first_row, n_rows, sequence.n_draft_tokens});
+    }
+    if (mtp_head_) {
+      mtp_head_runs_.push_back({.kv = sequence.kv,
+                                .first_position = sequence.first_position,
+                                .first_row = first_row,
+                                .n_rows = n_rows,
+                                .n_draft_tokens = sequence.n_draft_tokens});
     }
     const uint32_t n_wanted = std::min(sequence.want.n_last, n_rows);
     if (n_wanted == 0) continue;
@@ -224,23 +243,51 @@ void Decoder::run_mtp_head(std::span<const MtpHeadRow> rows) {
   runs_.resize(n_groups);
   for (auto& runs : runs_) runs.clear();
   backend_.begin_step();
+  if (open_pages_) open_pages_->begin_step();
   for (const MtpHeadRow& row : rows) {
     const auto at = static_cast<uint32_t>(positions_.size());
+    if (open_pages_) open_pages_->add(row.kv.open, row.position, 1);
     for (uint32_t g = 0; g < n_groups; ++g) {
-      runs_[g].push_back({row.kv.groups[g], row.position, at, 1});
+      runs_[g].push_back({row.kv.groups[g], row.position, at, 1, open_from(g, row.position)});
     }
     positions_.push_back(row.position);
-    mtp_head_rows_.push_back({row.token, row.kv.state, row.previous_row});
+    mtp_head_rows_.push_back({row.token, row.position, row.kv, row.previous_row});
     backend_.add_rows(nullptr, 1);
   }
   attention_.begin_step(positions_, runs_);
   ResidualStream& x = mtp_head_->begin(mtp_head_rows_);
-  attention_.write_kv(mtp_head_->layer(), x);
+  mtp_head_->write_kv(attention_);
   attention_.attend_after_first(mtp_head_->layer(), x);
-  feed_forward(mtp_head_->layer(), x);
-  copy_to_host(project_to_logits(mtp_head_->end()));
+  if (eagle_mlp_) {
+    const LayerWeights& w = model_.layers()[mtp_head_->layer()];
+    eagle_mlp_->forward(w.feed_forward, w.feed_forward_norm(), x);
+  } else {
+    feed_forward(mtp_head_->layer(), x);
+  }
+  copy_draft_logits(mtp_head_->end());
   first_projected_.reset();
   backend_.wait();
+}
+
+// Projects the outputs of the MTP head and copies the logits to host_logits_. Tokens that the head
+// does not have get no probability.
+void Decoder::copy_draft_logits(Rows hidden) {
+  const ModelConfig& c = model_.config();
+  if (!c.eagle) return copy_to_host(project_to_logits(hidden, model_.mtp_head_output()));
+  const PackedMatrix& head = model_.mtp_head_output();
+  const Rows logits = buffers_.logits.slice(0, hidden.n_rows).columns(0, head.n_rows());
+  backend_.matmul(hidden, head, logits);
+  if (!c.eagle->tokens) return copy_to_host(logits);
+  const std::vector<uint32_t>& tokens = *c.eagle->tokens;
+  const auto host = std::span(host_logits_).first(size_t{hidden.n_rows} * c.n_vocab);
+  std::ranges::fill(host, -std::numeric_limits<float>::infinity());
+  for (uint32_t row = 0; row < hidden.n_rows; ++row) {
+    backend_.memory().copy_out(std::as_writable_bytes(std::span(draft_logits_)),
+                               reinterpret_cast<const std::byte*>(logits.slice(row, 1).data));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      host[size_t{row} * c.n_vocab + tokens[i]] = draft_logits_[i];
+    }
+  }
 }
 
 std::span<const float> Decoder::mtp_head_logits(size_t row) const {
@@ -286,16 +333,16 @@ uint32_t Decoder::project(size_t row) {
   if (first == first_projected_) return place;
   n_projected_ = std::min(static_cast<uint32_t>(wanted_.size()) - first, n_max);
   backend_.select_rows(first, n_projected_);
-  project_to_logits(x_.normed(model_.output_norm(), first, n_projected_));
+  project_to_logits(x_.normed(model_.output_norm(), first, n_projected_), model_.head());
   first_projected_ = first;
   has_likeliest_ = has_logits_ = false;
   return place;
 }
 
-Rows Decoder::project_to_logits(Rows hidden) {
+Rows Decoder::project_to_logits(Rows hidden, const PackedMatrix& head) {
   const ModelConfig& c = model_.config();
   const Rows out = buffers_.logits.slice(0, hidden.n_rows);
-  backend_.matmul(hidden, model_.head(), out);
+  backend_.matmul(hidden, head, out);
   if (model_.head_bias().size() > 0) backend_.add_bias(out, model_.head_bias().floats());
   if (c.logit_scale != 1.0f) backend_.scale(out, c.logit_scale);
   if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);

@@ -58,7 +58,7 @@ struct MtpHeadRow {
   uint32_t position = 0;  // not 0
   KvView kv;              // has room for the token
   // Row of the last run_mtp_head() whose logits gave the token; std::nullopt if the token follows
-  // the sequence's newest token, whose hidden state is kept in the recurrent state.
+  // the sequence's newest token, whose hidden state is kept (MtpHeadBlock).
   std::optional<uint32_t> previous_row = {};
 };
 
@@ -160,9 +160,11 @@ class Decoder {
   // the position of the row in buffers_.logits.
   uint32_t project(size_t row);
   void compute_argmax();
+  std::span<std::byte* const> open_from(uint32_t group, uint32_t position) const;
   // Returns the logits of hidden states after the final norm, with the model's logit scale and soft
   // cap applied.
-  Rows project_to_logits(Rows hidden);
+  Rows project_to_logits(Rows hidden, const PackedMatrix& head);
+  void copy_draft_logits(Rows hidden);
   void copy_logits_to_host();
   void copy_to_host(Rows logits);
 
@@ -175,6 +177,7 @@ class Decoder {
   AttentionBlock attention_;
   std::optional<RecurrentBlock> recurrent_;  // only if the model has recurrent layers
   MlpBlock mlp_;
+  std::optional<MlpBlock> eagle_mlp_;  // of an EAGLE-3 head
   std::optional<ExpertsBlock> experts_;
   std::optional<PerLayerInputs> per_layer_;
   std::optional<ResidualStreams> streams_;
@@ -184,14 +187,16 @@ class Decoder {
   // The last layer that writes K and V or updates a recurrent state. It is the MTP head if there
   // is one, so that all rows reach it.
   uint32_t last_writer_ = 0;
-  std::vector<float> host_logits_;  // [rows of buffers_.logits, n_vocab]
-  std::vector<float> host_hidden_;  // [model_dim]
+  std::vector<float> host_logits_;   // [rows of buffers_.logits, n_vocab]
+  std::vector<float> host_hidden_;   // [model_dim]
+  std::vector<float> draft_logits_;  // [rows of an EAGLE-3 head with a vocabulary of its own]
 
   // State of the current batch. A row is "wanted" if its logits or its hidden state are requested.
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;
   GroupRuns runs_;
   std::vector<RecurrentBlock::Run> states_;
+  std::vector<MtpHeadBlock::Run> mtp_head_runs_;
   std::vector<uint32_t> wanted_;          // wanted rows of the batch, ascending
   std::optional<uint32_t> first_logits_;  // index in wanted_ of the first row that wants logits
   GroupRuns wanted_runs_;         // runs of the wanted rows after the other rows are dropped

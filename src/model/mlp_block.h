@@ -76,8 +76,8 @@ class MlpBlock {
   // Takes a buffer for the widest MLP of the model's layers.
   static Rows take_buffer(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
 
-  MlpBlock(Backend& backend, const ModelConfig& config, Rows buffer)
-      : gated_(backend, config.activation, buffer) {}
+  MlpBlock(Backend& backend, Activation activation, Rows buffer)
+      : gated_(backend, activation, buffer) {}
 
   void forward(const FeedForwardWeights& w, const Buffer& norm, ResidualStream& x) {
     x.add_projection(gated_.product(x.normed(norm), *w.gate_up, w.activation, w.gate_up_bias),

@@ -225,6 +225,8 @@ class ModelLoader {
     TRY_ASSIGN(g.hidden_norm, tensors_.vectors({kMtpHiddenNorm}, config_.n_layers));
     TRY_ASSIGN(g.output_norm, tensors_.vectors({kMtpOutputNorm}, config_.n_layers));
     TRY_ASSIGN(g.input, tensors_.matrix({kMtpProjection}, config_.n_layers));
+    TRY_ASSIGN(g.embedding, tensors_.matrix({kMtpEmbedding}, config_.n_layers));
+    TRY_ASSIGN(g.output, tensors_.matrix({kMtpHead}, config_.n_layers));
     arithmetics_.insert("guesser");
     return {};
   }
@@ -312,13 +314,31 @@ KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type) {
               type == KvType::kInt4 && !groups.has_recurrent_layers && heads.latent_dim == 0};
 }
 
-size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend) {
+size_t kv_page_bytes(const ModelConfig& config, KvType type, const Backend& backend) {
   const LayerGroups groups = group_layers(config);
   size_t most = 0;
   for (uint32_t group = 0; group < groups.n_groups(); ++group) {
     most = std::max(most, backend.page_bytes(kv_geometry(groups, group, type)));
   }
   return most;
+}
+
+std::optional<MtpHiddenPlace> mtp_hidden_place(const ModelConfig& config, KvType type,
+                                               const Backend& backend) {
+  constexpr uint64_t kLineBytes = 64;
+  if (!config.has_mtp_head || config.has_state()) return std::nullopt;
+  const LayerGroups groups = group_layers(config);
+  const uint32_t group = groups.places[config.n_layers].group;
+  const uint64_t used = backend.page_bytes(kv_geometry(groups, group, type));
+  return MtpHiddenPlace{.group = group,
+                        .offset = (used + kLineBytes - 1) / kLineBytes * kLineBytes,
+                        .n_bytes = uint64_t{config.model_dim} * sizeof(float)};
+}
+
+size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend) {
+  const size_t n_bytes = kv_page_bytes(config, type, backend);
+  const auto hidden = mtp_hidden_place(config, type, backend);
+  return hidden ? std::max<size_t>(n_bytes, hidden->offset + hidden->n_bytes) : n_bytes;
 }
 
 }  // namespace kvik

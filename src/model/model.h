@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,20 @@ class ModelSource;
 
 // Returns the layout of K and V in the pages of a layer group.
 KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type);
-// Returns the bytes of one page, which is large enough for every layer group of the model.
+// Returns the bytes of K and V in one page, which is large enough for every layer group.
+size_t kv_page_bytes(const ModelConfig& config, KvType type, const Backend& backend);
+
+// Place of the hidden state that the MTP head needs of a page's newest token: after K and V in the
+// pages of one layer group.
+struct MtpHiddenPlace {
+  uint32_t group = 0;
+  uint64_t offset = 0;
+  uint64_t n_bytes = 0;
+};
+// Returns std::nullopt if the model has no MTP head, or keeps it in recurrent states (StateLayout).
+std::optional<MtpHiddenPlace> mtp_hidden_place(const ModelConfig& config, KvType type,
+                                               const Backend& backend);
+// Returns the bytes of one page: K and V, and the hidden state for the MTP head.
 size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend);
 
 // Weights of multi-head latent attention (MLA) that AttentionWeights does not have. There, qkv is
@@ -113,6 +127,7 @@ struct FeedForwardWeights {
 struct MtpHeadWeights {
   Buffer embedding_norm, hidden_norm, output_norm;  // [model_dim]
   std::unique_ptr<PackedMatrix> input;              // [model_dim, 2 · model_dim]
+  std::unique_ptr<PackedMatrix> embedding, output;  // [n_vocab, model_dim]; null: the model's
 };
 
 // Weights of an encoder that the layers do not have. A norm's biases follow its weights.
@@ -174,6 +189,12 @@ class Model {
   // Weights of ModelConfig::layers, in the same order.
   const std::vector<LayerWeights>& layers() const { return layers_; }
   const MtpHeadWeights& mtp_head() const { return mtp_head_; }
+  const PackedMatrix& mtp_head_embedding() const {
+    return mtp_head_.embedding ? *mtp_head_.embedding : embedding();
+  }
+  const PackedMatrix& mtp_head_output() const {
+    return mtp_head_.output ? *mtp_head_.output : head();
+  }
   const EncoderWeights& encoder() const { return encoder_; }
   const PerLayerEmbedding& per_layer() const { return per_layer_; }
   const StreamProjections& streams() const { return streams_; }

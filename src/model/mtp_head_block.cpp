@@ -8,26 +8,67 @@ namespace kvik {
 
 MtpHeadBlock::Buffers MtpHeadBlock::Buffers::take(const ModelConfig& config, uint32_t n_rows_max,
                                                   RowBuffers& buffers) {
-  return {.hidden = buffers.take(n_rows_max, config.model_dim),
-          .before = buffers.take(n_rows_max, config.model_dim),
-          .pairs = buffers.take(n_rows_max, 2 * config.model_dim),
-          .outputs = buffers.take(std::min(kMaxRows, n_rows_max), config.model_dim),
-          .stream = ResidualStream::Buffers::take(config, n_rows_max, buffers)};
+  return {
+      .hidden = buffers.take(n_rows_max, config.model_dim),
+      .before = buffers.take(n_rows_max, config.model_dim),
+      .pairs = buffers.take(n_rows_max, 2 * config.model_dim),
+      .outputs = buffers.take(std::min(kMaxRows, n_rows_max), config.model_dim),
+      .normed = buffers.take(std::min(kMaxRows, n_rows_max),
+                             config.is_mtp_hidden_raw ? config.model_dim : 0),
+      .taps = buffers.take(
+          n_rows_max,
+          config.eagle ? static_cast<uint32_t>(config.eagle->taps.size()) * config.model_dim : 0),
+      .stream = ResidualStream::Buffers::take(config, n_rows_max, buffers)};
 }
 
-MtpHeadBlock::MtpHeadBlock(const Model& model, Backend& backend, const Buffers& buffers)
+MtpHeadBlock::MtpHeadBlock(const Model& model, Backend& backend, KvType kv_type,
+                           const Buffers& buffers)
     : model_(model),
       backend_(backend),
       state_offset_(state_layout(model.config()).offsets[model.config().n_layers]),
+      place_(mtp_hidden_place(model.config(), kv_type, backend)),
       buffers_(buffers),
       x_(backend, model.config(), buffers_.stream) {
   rows_.reserve(buffers.hidden.n_rows);
   tokens_.reserve(buffers.outputs.n_rows);
 }
 
+// Returns where the hidden state of the token at `position` is kept while it is the newest one of
+// its sequence, or of its page.
+float* MtpHeadBlock::hidden_at(const KvView& kv, uint32_t position) const {
+  if (!place_) return reinterpret_cast<float*>(kv.state) + state_offset_;
+  return reinterpret_cast<float*>(kv.groups[place_->group][position / kPageTokens] +
+                                  place_->offset);
+}
+
+// Keeps the hidden states of the last of these rows, and of those that end a page.
+void MtpHeadBlock::keep_hidden(const Run& run, uint32_t first_row, uint32_t n_rows) {
+  for (uint32_t row = first_row; row < first_row + n_rows; ++row) {
+    const uint32_t position = run.first_position + row - run.first_row;
+    const bool ends_page = place_ && (position + 1) % kPageTokens == 0;
+    if (row + 1 < first_row + n_rows && !ends_page) continue;
+    copy_row(buffers_.hidden.slice(row, 1).data, hidden_at(run.kv, position));
+  }
+}
+
 void MtpHeadBlock::copy_row(const float* from, float* to) {
   backend_.memory().copy(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
                          size_t{model_.config().model_dim} * sizeof(float));
+}
+
+void MtpHeadBlock::copy_rows(Rows from, Rows to) {
+  rows_.clear();
+  for (uint32_t row = 0; row < from.n_rows; ++row) rows_.push_back(row);
+  backend_.gather(from, rows_, to);
+}
+
+void MtpHeadBlock::tap(uint32_t layer, Rows x) {
+  const ModelConfig& c = model_.config();
+  if (!c.eagle) return;
+  for (uint32_t i = 0; i < c.eagle->taps.size(); ++i) {
+    if (c.eagle->taps[i] != layer) continue;
+    copy_rows(x, buffers_.taps.slice(0, x.n_rows).columns(i * c.model_dim, c.model_dim));
+  }
 }
 
 // Computes the rows of the residual stream for tokens whose predecessors' hidden states are in
@@ -38,45 +79,62 @@ void MtpHeadBlock::join(std::span<const TokenId> tokens) {
   const auto n_rows = static_cast<uint32_t>(tokens.size());
   const Rows pairs = buffers_.pairs.slice(0, n_rows);
   const Rows embedded = pairs.columns(0, c.model_dim);
+  const Rows before = buffers_.before.slice(0, n_rows);
+  const Rows normed = pairs.columns(c.model_dim, c.model_dim);
   x_.begin_step(n_rows);
-  backend_.embed(model_.embedding(), tokens, x_.rows());
+  backend_.embed(model_.mtp_head_embedding(), tokens, x_.rows());
   backend_.rms_norm(x_.rows(), w.embedding_norm.floats(), c.model_dim, c.norm_eps, embedded);
-  backend_.rms_norm(buffers_.before.slice(0, n_rows), w.hidden_norm.floats(), c.model_dim,
-                    c.norm_eps, pairs.columns(c.model_dim, c.model_dim));
-  backend_.matmul(pairs, *w.input, x_.rows());
+  backend_.rms_norm(before, w.hidden_norm.floats(), c.model_dim, c.norm_eps, normed);
+  if (c.eagle) {
+    copy_rows(c.eagle->is_residual_normed ? normed : before, x_.rows());
+  } else {
+    backend_.matmul(pairs, *w.input, x_.rows());
+  }
 }
 
-void MtpHeadBlock::follow(std::span<const TokenId> tokens,
-                          std::span<const RecurrentBlock::Run> runs, Rows x,
+void MtpHeadBlock::write_kv(AttentionBlock& attention) {
+  if (model_.config().eagle)
+    return attention.write_kv(layer(), buffers_.pairs.slice(0, x_.n_rows()));
+  attention.write_kv(layer(), x_);
+}
+
+void MtpHeadBlock::follow(std::span<const TokenId> tokens, std::span<const Run> runs, Rows x,
                           AttentionBlock& attention) {
   const ModelConfig& c = model_.config();
   runs_ = runs;
   const Rows hidden = buffers_.hidden.slice(0, x.n_rows);
-  backend_.rms_norm(x, model_.output_norm().floats(), c.model_dim, c.norm_eps, hidden);
+  if (c.eagle) {
+    backend_.matmul(buffers_.taps.slice(0, x.n_rows), *model_.mtp_head().input, hidden);
+  } else if (c.is_mtp_hidden_raw) {
+    copy_rows(x, hidden);
+  } else {
+    backend_.rms_norm(x, model_.output_norm().floats(), c.model_dim, c.norm_eps, hidden);
+  }
   rows_.clear();
   for (uint32_t row = 0; row < x.n_rows; ++row) rows_.push_back(row > 0 ? row - 1 : 0);
   backend_.gather(hidden, rows_, buffers_.before.slice(0, x.n_rows));
-  for (const RecurrentBlock::Run& run : runs) {
-    copy_row(hidden_of(run.state), buffers_.before.slice(run.first_row, 1).data);
+  for (const Run& run : runs) {
+    const Rows first = buffers_.before.slice(run.first_row, 1);
+    if (run.first_position == 0) {
+      backend_.clear(first);
+    } else {
+      copy_row(hidden_at(run.kv, run.first_position - 1), first.data);
+    }
   }
   join(tokens);
-  attention.write_kv(layer(), x_);
-  for (const RecurrentBlock::Run& run : runs) {
+  write_kv(attention);
+  for (const Run& run : runs) {
     CHECK(run.n_rows > run.n_draft_tokens);
-    const uint32_t newest = run.first_row + run.n_rows - run.n_draft_tokens - 1;
-    copy_row(hidden.slice(newest, 1).data, hidden_of(run.state));
+    keep_hidden(run, run.first_row, run.n_rows - run.n_draft_tokens);
   }
 }
 
 void MtpHeadBlock::accept(std::span<const uint32_t> n_accepted_drafts) {
   CHECK(n_accepted_drafts.size() == runs_.size());
   for (size_t i = 0; i < runs_.size(); ++i) {
-    const RecurrentBlock::Run& run = runs_[i];
+    const Run& run = runs_[i];
     CHECK(n_accepted_drafts[i] <= run.n_draft_tokens);
-    if (n_accepted_drafts[i] == 0) continue;
-    const uint32_t newest =
-        run.first_row + run.n_rows - run.n_draft_tokens + n_accepted_drafts[i] - 1;
-    copy_row(buffers_.hidden.slice(newest, 1).data, hidden_of(run.state));
+    keep_hidden(run, run.first_row + run.n_rows - run.n_draft_tokens, n_accepted_drafts[i]);
   }
 }
 
@@ -86,7 +144,7 @@ ResidualStream& MtpHeadBlock::begin(std::span<const Row> rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const float* before = rows[i].previous_row
                               ? buffers_.outputs.slice(*rows[i].previous_row, 1).data
-                              : hidden_of(rows[i].state);
+                              : hidden_at(rows[i].kv, rows[i].position - 1);
     copy_row(before, buffers_.before.slice(static_cast<uint32_t>(i), 1).data);
     tokens_.push_back(rows[i].token);
   }
@@ -97,9 +155,11 @@ ResidualStream& MtpHeadBlock::begin(std::span<const Row> rows) {
 Rows MtpHeadBlock::end() {
   const ModelConfig& c = model_.config();
   const Rows outputs = buffers_.outputs.slice(0, x_.n_rows());
+  if (c.is_mtp_hidden_raw) copy_rows(x_.rows(), outputs);
+  const Rows normed = c.is_mtp_hidden_raw ? buffers_.normed.slice(0, x_.n_rows()) : outputs;
   backend_.rms_norm(x_.rows(), model_.mtp_head().output_norm.floats(), c.model_dim, c.norm_eps,
-                    outputs);
-  return outputs;
+                    normed);
+  return normed;
 }
 
 }  // namespace kvik

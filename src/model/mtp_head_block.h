@@ -7,9 +7,9 @@
 
 #include "backend/backend.h"
 #include "base/token_id.h"
+#include "kv/kv_view.h"
 #include "model/attention_block.h"
 #include "model/model.h"
-#include "model/recurrent/recurrent_block.h"
 #include "model/recurrent/state_layout.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
@@ -21,62 +21,85 @@ namespace kvik {
 // norm(hidden state of the token before)]); its normed output goes to the model's output projection
 // (Gloeckle et al. 2024; DeepSeek-V3, 2024, section 2.2; Qwen3-Next).
 //
+// An EAGLE-3 head (EagleConfig) is one, too: its hidden state of a token is a projection of those
+// of some layers, to which the layer adds, and Q, K and V are projections of both norms,
+// concatenated.
+//
 // K and V of a token therefore depend on no later token and are stored in the same pages as those
 // of the other layers. The hidden state of the newest token is a part of the sequence's recurrent
-// state. The first token has no token before it, so no position attends to its K and V. One thread.
+// state; in models without recurrent layers it lies in the page of that token (MtpHiddenPlace), so
+// that each full page has that of its last token. It is zero where a prefix was resumed inside a
+// page whose newest token is a later one. The first token has no token before it, so no position
+// attends to its K and V. One thread.
 class MtpHeadBlock {
  public:
   struct Buffers {
     Rows hidden;   // [n_rows_max, model_dim], hidden states of the step's rows after the final norm
     Rows before;   // [n_rows_max, model_dim], hidden state of the token before each row
     Rows pairs;    // [n_rows_max, 2 · model_dim]
-    Rows outputs;  // [kMaxRows, model_dim], normed outputs of the last pass
+    Rows outputs;  // [kMaxRows, model_dim], normed outputs of the last pass, or raw ones
+    Rows normed;   // [kMaxRows, model_dim], normed outputs if `outputs` is raw
+    Rows taps;     // [n_rows_max, n_taps · model_dim], hidden states for an EAGLE-3 head
     ResidualStream::Buffers stream;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
   static constexpr uint32_t kMaxRows = 32;  // maximum number of rows of one pass
 
   // `model`, which must have an MTP head, and `backend` are borrowed.
-  MtpHeadBlock(const Model& model, Backend& backend, const Buffers& buffers);
+  MtpHeadBlock(const Model& model, Backend& backend, KvType kv_type, const Buffers& buffers);
 
   uint32_t layer() const { return model_.config().n_layers; }
 
-  // Writes K and V of all rows of the step to the pages, and to each sequence's state the hidden
-  // state of its last row that is not a draft token. x: the rows after the last layer. `runs` is
+  // Call with the rows before each layer of a step, and after the last one. An EAGLE-3 head reads
+  // those before some of the layers.
+  void tap(uint32_t layer, Rows x);
+
+  // Rows of one of the step's sequences.
+  struct Run {
+    KvView kv;
+    uint32_t first_position = 0;
+    uint32_t first_row = 0, n_rows = 0;
+    uint32_t n_draft_tokens = 0;  // number of draft tokens, which are the last rows
+  };
+  // Writes K and V of all rows of the step to the pages, and keeps the hidden states of the last
+  // row of each sequence that is not a draft token. x: the rows after the last layer. `runs` is
   // borrowed until accept().
-  void follow(std::span<const TokenId> tokens, std::span<const RecurrentBlock::Run> runs, Rows x,
+  void follow(std::span<const TokenId> tokens, std::span<const Run> runs, Rows x,
               AttentionBlock& attention);
-  // Updates the states for the first n_accepted_drafts[i] draft tokens of run i of the step, which
-  // were accepted.
+  // Keeps the hidden states for the first n_accepted_drafts[i] draft tokens of run i of the step,
+  // which were accepted.
   void accept(std::span<const uint32_t> n_accepted_drafts);
 
   // A token of one sequence, after which the next one is predicted.
   struct Row {
     TokenId token = 0;
-    // State of the sequence, used if the token follows the sequence's newest token.
-    std::byte* state = nullptr;
+    uint32_t position = 0;  // not 0
+    KvView kv;              // used if the token follows the sequence's newest token
     // Row of the last pass that predicted the token; std::nullopt: the token follows the newest
     // one.
     std::optional<uint32_t> previous_row = {};
   };
   // Computes the layer's input for at most kMaxRows rows.
   ResidualStream& begin(std::span<const Row> rows);
-  // Returns the normed output of the layer, which is the input of the model's output projection.
+  // Writes K and V of these rows.
+  void write_kv(AttentionBlock& attention);
+  // Returns the normed output of the layer, which is the input of the output projection.
   Rows end();
 
  private:
-  float* hidden_of(std::byte* state) const {
-    return reinterpret_cast<float*>(state) + state_offset_;
-  }
+  float* hidden_at(const KvView& kv, uint32_t position) const;
+  void keep_hidden(const Run& run, uint32_t first_row, uint32_t n_rows);
   void copy_row(const float* from, float* to);
+  void copy_rows(Rows from, Rows to);
   void join(std::span<const TokenId> tokens);
 
   const Model& model_;
   Backend& backend_;
-  const uint64_t state_offset_;
+  const uint64_t state_offset_;                // in a recurrent state
+  const std::optional<MtpHiddenPlace> place_;  // in a page
   Buffers buffers_;
   ResidualStream x_;
-  std::span<const RecurrentBlock::Run> runs_;
+  std::span<const Run> runs_;
   std::vector<uint32_t> rows_;  // rows that a gather reads
   std::vector<TokenId> tokens_;
 };

@@ -13,7 +13,7 @@ bool uses_open_pages(const ModelConfig& config, KvType type) {
 
 uint64_t open_page_bytes(const ModelConfig& config, KvType type, const Backend& backend) {
   if (!uses_open_pages(config, type)) return 0;
-  return group_layers(config).n_groups() * page_bytes(config, kOpenType, backend);
+  return group_layers(config).n_groups() * kv_page_bytes(config, kOpenType, backend);
 }
 
 // The first and the last page of a sequence have at least one row each, and every page between them
@@ -30,7 +30,7 @@ uint64_t OpenPages::arena_bytes(const ModelConfig& config, KvType type, const Ba
 OpenPages::OpenPages(const ModelConfig& config, Backend& backend, uint32_t n_rows_max)
     : memory_(backend.memory()),
       n_groups_(group_layers(config).n_groups()),
-      group_bytes_(kvik::page_bytes(config, kOpenType, backend)),
+      group_bytes_(kv_page_bytes(config, kOpenType, backend)),
       page_bytes_(n_groups_ * group_bytes_),
       of_(n_groups_) {
   const uint32_t n_arena = n_arena_pages(n_rows_max);

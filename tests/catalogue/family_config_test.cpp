@@ -255,6 +255,10 @@ TEST(FamilyConfig, mtp_layers_are_not_layers_of_the_model) {
   const ModelConfig c = read(keys);
   EXPECT_EQ(c.n_layers, 11u);
   EXPECT_EQ(c.n_mtp_layers, 1u);
+  EXPECT_TRUE(c.has_mtp_head);
+  ASSERT_EQ(c.layers.size(), 12u);
+  EXPECT_NE(c.layers.back().experts(), nullptr);
+  EXPECT_EQ(without_mtp_head(c).layers.size(), 11u);
   EXPECT_EQ(c.experts()->shared_ffn_dim, 128u);
   EXPECT_EQ(c.experts()->scoring, ExpertScoring::kSigmoid);
   EXPECT_EQ(error_of(keys.set("nextn_predict_layers", uint64_t{12})).code, ErrorCode::kCorrupt);

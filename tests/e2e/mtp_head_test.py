@@ -2,6 +2,7 @@
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,12 +16,19 @@ import make_hf_model
 from server import Server, in_parallel
 
 TOOL = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests", "mtp_head_logits")
-PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next")
-DIM, FIRST = 64, 4  # of test-qwen35; first of DIM tokens that follow each other in a circle, one per dimension
+# The hidden state of the newest token lies in the recurrent state, or in the page of the token.
+WITH_STATE = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronhmoe")
+WITHOUT_STATE = ("test-glm4moe", "test-mla", "test-step35", "test-mimo2", "test-hyv3")
+# A tensor of the head in a folder.
+FOLDER_TENSORS = {"test-nemotronhmoe": "mtp.layers.0.eh_proj.weight", "test-glm4moe": "model.layers.3.eh_proj.weight",
+                  "test-mla": "model.layers.3.shared_head.norm.weight", "test-step35": "model.layers.5.transformer.shared_head.norm.weight",
+                  "test-mimo2": "model.mtp.layers.0.final_layernorm.weight", "test-hyv3": "model.layers.3.final_layernorm.weight"}
+PRESETS = WITH_STATE + WITHOUT_STATE
+DIM, FIRST = 64, 4  # of these presets; first of DIM tokens that follow each other in a circle, one per dimension
 
 
-def model(name, element_type="f32", seed=0):
-    return kvik.preset(name, element_type, seed, "--mtp-layers", 1)
+def model(name, element_type="f32", seed=0, *more):
+    return kvik.preset(name, element_type, seed, "--mtp-layers", 1, *more)
 
 
 def drafts(path, tokens, chunk):
@@ -34,9 +42,9 @@ def rows(text):
 
 class MtpHead(unittest.TestCase):
     def test_mtp_head_logits_match_the_oracle(self):
-        for name, seed in itertools.product(PRESETS, (1, 2)):
-            with self.subTest(preset=name, seed=seed):
-                path, tokens = model(name, "f32", seed), kvik.random_tokens(70, 260, seed)
+        for name, seed, own in itertools.product(PRESETS, (1, 2), ([], ["--mtp-own"])):
+            with self.subTest(preset=name, seed=seed, own=own):
+                path, tokens = model(name, "f32", seed, *own), kvik.random_tokens(70, 260, seed)
                 meta, weights = kvik.weights(path)
                 want = kvik.reference_logits.forward(meta, weights, tokens, drafts=True)
                 got = rows(drafts(path, tokens, 1))
@@ -47,63 +55,83 @@ class MtpHead(unittest.TestCase):
                 self.assertLess(error, 2 * kvik.f32_bound(meta, weights, tokens, want, drafts=True))
 
     def test_chunks_change_no_byte(self):
-        path, tokens = kvik.preset("test-qwen35", "q8_0"), kvik.random_tokens(70, 260, 3)
-        one_by_one = drafts(path, tokens, 1).splitlines()
-        for chunk in (7, 32, 33):
-            ends = [min(n, len(tokens) - 1) for n in range(chunk, len(tokens) - 1 + chunk, chunk)]
-            self.assertEqual(drafts(path, tokens, chunk).splitlines(), [one_by_one[n - 1] for n in ends])
-
+        for name in ("test-qwen35", *WITHOUT_STATE):
+            path, tokens = model(name, "q8_0"), kvik.random_tokens(70, 260, 3)
+            one_by_one = drafts(path, tokens, 1).splitlines()
+            for chunk in (7, 32, 33):
+                ends = [min(n, len(tokens) - 1) for n in range(chunk, len(tokens) - 1 + chunk, chunk)]
+                self.assertEqual(drafts(path, tokens, chunk).splitlines(), [one_by_one[n - 1] for n in ends])
 
     def test_a_folder_has_the_bytes_of_its_file(self):
         with tempfile.TemporaryDirectory() as root:
-            for name in PRESETS:
-                with self.subTest(preset=name):
-                    path, tokens, folder = model(name, "bf16"), kvik.random_tokens(40, 260, 4), os.path.join(root, name)
+            for name, own in (*((name, []) for name in PRESETS), ("test-qwen35", ["--mtp-own"]), ("test-glm4moe", ["--mtp-own"]),
+                              ("test-mla", ["--mtp-own"]), ("test-step35", ["--mtp-own"])):
+                with self.subTest(preset=name, own=own):
+                    path, tokens, folder = model(name, "bf16", 0, *own), kvik.random_tokens(40, 260, 4), os.path.join(root, name + "".join(own))
                     subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), path, folder], check=True)
-                    self.assertIn("mtp.fc.weight", folder_tensors(folder))
+                    self.assertIn(FOLDER_TENSORS.get(name, "mtp.fc.weight"), folder_tensors(folder))
                     self.assertEqual(drafts(folder, tokens, 1), drafts(path, tokens, 1))
                     self.assertIn(b"an MTP head", kvik.output("show", folder))
 
     def test_a_file_without_it_is_served_without(self):
         """The MTP head is ignored whatever the metadata says: quantized files may leave out its tensors."""
-        path = kvik.preset("test-qwen35")
-        self.assertIn(b"MTP head", kvik.output("show", path))
-        with tempfile.TemporaryDirectory() as root:
-            for lost in (["eh_proj"], ["blk.5."]):
-                file = gguf.Gguf(path)
-                for name in [t[0] for t in file.tensors if any(part in t[0] for part in lost)]:
-                    file.without_tensor(name)
-                model = os.path.join(root, f"{lost[0]}gguf")
-                with open(model, "wb") as f:
-                    f.write(file.bytes())
-                self.assertNotIn(b"MTP head", kvik.output("show", model))
-                tokens = kvik.random_tokens(40, 260, 4)
-                self.assertEqual(kvik.logits_text(model, tokens, all=True), kvik.logits_text(path, tokens, all=True))
+        for name, layer in (("test-qwen35", 5), ("test-glm4moe", 3), ("test-mla", 3)):
+            path = model(name)
+            self.assertIn(b"MTP head", kvik.output("show", path))
+            with tempfile.TemporaryDirectory() as root:
+                for lost in ("eh_proj", f"blk.{layer}."):
+                    file = gguf.Gguf(path)
+                    for tensor in [t[0] for t in file.tensors if lost in t[0]]:
+                        file.without_tensor(tensor)
+                    part = os.path.join(root, f"{lost}gguf")
+                    with open(part, "wb") as f:
+                        f.write(file.bytes())
+                    self.assertNotIn(b"MTP head", kvik.output("show", part))
+                    tokens = kvik.random_tokens(40, 260, 4)
+                    self.assertEqual(kvik.logits_text(part, tokens, all=True), kvik.logits_text(path, tokens, all=True))
 
-
-    def test_a_folder_with_a_part_of_it_or_a_head_of_its_own_is_served_without(self):
-        path, tokens = kvik.preset("test-qwen35", "bf16"), kvik.random_tokens(40, 260, 4)
-        want = kvik.logits_text(path, tokens, all=True)
-        for change in (lambda t: t.pop("mtp.norm.weight"), lambda t: t.pop("mtp.layers.0.mlp.up_proj.weight"),
-                       lambda t: t.update({"mtp.lm_head.weight": t["mtp.fc.weight"]})):
-            with tempfile.TemporaryDirectory() as folder:
+    def test_a_folder_with_a_part_of_it_is_served_without(self):
+        tokens = kvik.random_tokens(40, 260, 4)
+        for name, lost in (("test-qwen35", "mtp.norm.weight"), ("test-qwen35", "mtp.layers.0.mlp.up_proj.weight"),
+                           ("test-glm4moe", "model.layers.3.enorm.weight"), ("test-mla", "model.layers.3.mlp.experts.2.up_proj.weight")):
+            path = model(name, "bf16")
+            want = kvik.logits_text(path, tokens, all=True)
+            with self.subTest(name=name, lost=lost), tempfile.TemporaryDirectory() as folder:
                 made = make_hf_model.Folder(path)
-                change(made.tensors)
+                made.tensors.pop(lost)
                 make_hf_model.write_json(f"{folder}/config.json", made.config())
                 make_hf_model.write_vocabulary(folder, made.metadata)
                 make_hf_model.write_tensors(folder, made.tensors, 1)
                 self.assertNotIn(b"MTP head", kvik.output("show", folder))
                 self.assertEqual(kvik.logits_text(folder, tokens, all=True), want)
 
-    def test_without_layers_that_have_a_state_there_is_none(self):
-        """No layer would hold the state that the MTP head needs for the newest token."""
-        file = gguf.Gguf(kvik.preset("test-qwen35"))
-        file.set("qwen35.full_attention_interval", gguf.U32, 1)
+    def test_copies_of_the_models_tensors_are_left_out(self):
+        """Files of DeepSeek and GLM contain the embedding and the output head twice."""
+        path, tokens = model("test-glm4moe", "f32", 0, "--mtp-own"), kvik.random_tokens(40, 260, 4)
+        plain = model("test-glm4moe")
         with tempfile.TemporaryDirectory() as root:
-            path = os.path.join(root, "all.gguf")
-            with open(path, "wb") as f:
-                f.write(file.bytes())
-            self.assertNotIn(b"MTP head", kvik.output("show", path))
+            for copied, n_more in (((), 2), (("embed_tokens",), 1), (("embed_tokens", "shared_head_head"), 0)):
+                file = gguf.Gguf(path)
+                data = bytearray(file.data)
+                for part in copied:
+                    _, dims, _, to = file.tensor(f"blk.3.nextn.{part}.weight")
+                    _, of_dims, _, at = file.tensor("token_embd.weight" if part == "embed_tokens" else "output.weight")
+                    self.assertEqual(dims, of_dims)
+                    n = 4 * dims[0] * dims[1]
+                    data[to:to + n] = data[at:at + n]
+                file.data = bytes(data)
+                copy = os.path.join(root, f"{len(copied)}.gguf")
+                with open(copy, "wb") as f:
+                    f.write(file.bytes())
+                self.assertEqual(n_tensors(copy) - n_tensors(plain), n_more)
+                meta, weights = kvik.weights(copy)
+                want = kvik.reference_logits.forward(meta, weights, tokens, drafts=True)
+                error = (np.abs(rows(drafts(copy, tokens, 1)) - want).max(1) / np.abs(want).max(1)).max()
+                self.assertLess(error, 2 * kvik.f32_bound(meta, weights, tokens, want, drafts=True))
+
+
+def n_tensors(path):
+    return int(re.search(rb"tensors: (\d+),", kvik.output("show", path))[1])
 
 
 def folder_tensors(folder):
@@ -111,11 +139,11 @@ def folder_tensors(folder):
         return json.loads(f.read(int.from_bytes(f.read(8), "little")))
 
 
-def circle(folder, half):
+def circle(folder, half, preset="test-qwen35", own=False):
     """Makes a model that predicts, for each of DIM tokens, the next one in the circle. Its MTP head predicts correctly from the token (half 0) or
-    from the
-    hidden state before it (half 1), whose dimensions it shifts by one more."""
-    file = gguf.Gguf(kvik.preset("test-qwen35"))
+    from the hidden state before it (half 1), whose dimensions it shifts by one more. With `own`, the head has an embedding and an output head of
+    its own, whose dimensions are in the reverse order."""
+    file = gguf.Gguf(model(preset, "f32", 0, *["--mtp-own"] * own))
     data = bytearray(file.data)
 
     def put(name, values):
@@ -129,18 +157,25 @@ def circle(folder, half):
     put("token_embd.weight", embedding)
     put("output.weight", next_rows(embedding))
     for name, *_ in file.tensors:
-        if name.endswith(("attn_output.weight", "ssm_out.weight", "ffn_down.weight")):
+        if name.endswith(("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")):
             put(name, 0)
         elif name.endswith(("output_norm.weight", "enorm.weight", "hnorm.weight", "shared_head_norm.weight")):
             put(name, 1)
     moved = np.roll(np.eye(DIM), 1, 0)  # maps dimension i to i + 1
-    put(next(t[0] for t in file.tensors if t[0].endswith("eh_proj.weight")),
+    put(tensor_of(file, "eh_proj"),
         np.concatenate([np.eye(DIM), np.zeros((DIM, DIM))] if half == 0 else [np.zeros((DIM, DIM)), moved], 1))
+    if own:
+        put(tensor_of(file, "embed_tokens"), embedding[:, ::-1])
+        put(tensor_of(file, "shared_head_head"), next_rows(embedding)[:, ::-1])
     file.data = bytes(data)
-    path = os.path.join(folder, f"circle-{half}.gguf")
+    path = os.path.join(folder, f"circle-{preset}-{half}-{own}.gguf")
     with open(path, "wb") as f:
         f.write(file.bytes())
     return path
+
+
+def tensor_of(file, part):
+    return next(t[0] for t in file.tensors if t[0].endswith(f"nextn.{part}.weight"))
 
 
 def next_rows(embedding):
@@ -160,47 +195,53 @@ class Circle(unittest.TestCase):
         return choice["token_ids"], details["accepted_prediction_tokens"], details["rejected_prediction_tokens"], usage
 
     def test_all_drafts_of_a_perfect_mtp_head_are_accepted(self):
+        cases = [("test-qwen35", half, kv_type, False) for half in (0, 1) for kv_type in ("f32", "int8")]
+        cases += [(name, 1, kv_type, False) for name in WITHOUT_STATE for kv_type in ("f32", "int8", "int4")]
+        cases += [("test-nemotronhmoe", 1, "int8", False)]
+        cases += [(name, 0, "int8", True) for name in WITHOUT_STATE]
         with tempfile.TemporaryDirectory() as folder:
-            for half in (0, 1):
-                for kv_type in ("f32", "int8"):
-                    with self.subTest(half=half, kv_type=kv_type), \
-                            Server(circle(folder, half), "--threads", 1, "--kv-type", kv_type, "--speculate", 4) as server:
-                        prompt = [FIRST + 7]
-                        want = [FIRST + (8 + i) % DIM for i in range(50)]
-                        ids, accepted, rejected, _ = self.complete(server, prompt, 50)
-                        self.assertEqual(ids, want)
-                        self.assertEqual(rejected, 0)
-                        self.assertGreater(accepted, 35)
-                        # The conversation continues after its cached part.
-                        ids, accepted, rejected, usage = self.complete(server, prompt + want[:40], 12)
-                        self.assertEqual(ids, want[40:] + [FIRST + 58, FIRST + 59])
+            for name, half, kv_type, own in cases:
+                with self.subTest(preset=name, half=half, kv_type=kv_type, own=own), \
+                        Server(circle(folder, half, name, own), "--threads", 1, "--kv-type", kv_type, "--speculate", 4) as server:
+                    prompt = [FIRST + 7]
+                    want = [FIRST + (8 + i) % DIM for i in range(100)]
+                    ids, accepted, rejected, _ = self.complete(server, prompt, 100)
+                    self.assertEqual(ids, want)
+                    self.assertEqual(rejected, 0)
+                    self.assertGreater(accepted, 70)
+                    # The conversation continues after its cached part. It ends at the end of a page, inside one, or before the
+                    # newest token of a page.
+                    for n_known in (40, 63, 64, 65, 70):
+                        ids, accepted, rejected, usage = self.complete(server, prompt + want[:n_known], 12)
+                        self.assertEqual(ids, want[n_known:n_known + 12])
                         self.assertEqual(rejected, 0)
                         self.assertGreater(accepted, 6)
-                        self.assertEqual(self.complete(server, prompt, 50, speculate=False)[:3], (want, 0, 0))
-
+                    self.assertEqual(self.complete(server, prompt, 50, speculate=False)[:3], (want[:50], 0, 0))
 
     def test_disk_pages_include_the_state_of_the_mtp_head(self):
-        with tempfile.TemporaryDirectory() as folder:
-            model, flags = circle(folder, 1), ("--threads", 1, "--speculate", 4, "--disk", os.path.join(folder, "pages"))
-            want = [FIRST + (8 + i) % DIM for i in range(55)]
-            with Server(model, *flags) as server:
-                self.assertEqual(self.complete(server, [FIRST + 7], 40)[0], want[:40])
-                server.stop()
-            with Server(model, *flags) as server:
-                ids, accepted, rejected, usage = self.complete(server, [FIRST + 7] + want[:40], 15)
-                self.assertEqual(ids, want[40:])
-                self.assertGreaterEqual(usage["prompt_tokens_details"]["cached_tokens"], 32)
-                self.assertEqual(rejected, 0)
-                self.assertGreater(accepted, 8)
+        for name in ("test-qwen35", "test-nemotronhmoe", *WITHOUT_STATE):
+            with self.subTest(preset=name), tempfile.TemporaryDirectory() as folder:
+                model, flags = circle(folder, 1, name), ("--threads", 1, "--speculate", 4, "--disk", os.path.join(folder, "pages"))
+                want = [FIRST + (8 + i) % DIM for i in range(55)]
+                with Server(model, *flags) as server:
+                    self.assertEqual(self.complete(server, [FIRST + 7], 40)[0], want[:40])
+                    server.stop()
+                with Server(model, *flags) as server:
+                    ids, accepted, rejected, usage = self.complete(server, [FIRST + 7] + want[:40], 15)
+                    self.assertEqual(ids, want[40:])
+                    self.assertGreaterEqual(usage["prompt_tokens_details"]["cached_tokens"], 32)
+                    self.assertEqual(rejected, 0)
+                    self.assertGreater(accepted, 8)
 
     def test_mtp_head_is_right_in_any_batch(self):
-        with tempfile.TemporaryDirectory() as folder, \
-                Server(circle(folder, 1), "--threads", 1, "--speculate", 4, "--kv-memory", "8MiB", "--ctx", 64) as server:
-            answers = in_parallel(*[lambda i=i: self.complete(server, [FIRST + i], 50) for i in range(12)])
-            for i, (ids, accepted, rejected, _) in enumerate(answers):
-                self.assertEqual(ids, [FIRST + (i + 1 + k) % DIM for k in range(50)])
-                self.assertEqual(rejected, 0)
-                self.assertGreater(accepted, 10)
+        for name in ("test-qwen35", "test-nemotronhmoe", *WITHOUT_STATE):
+            with self.subTest(preset=name), tempfile.TemporaryDirectory() as folder, \
+                    Server(circle(folder, 1, name), "--threads", 1, "--speculate", 4, "--kv-memory", "8MiB", "--ctx", 64) as server:
+                answers = in_parallel(*[lambda i=i: self.complete(server, [FIRST + i], 50) for i in range(12)])
+                for i, (ids, accepted, rejected, _) in enumerate(answers):
+                    self.assertEqual(ids, [FIRST + (i + 1 + k) % DIM for k in range(50)])
+                    self.assertEqual(rejected, 0)
+                    self.assertGreater(accepted, 10)
 
 
 if __name__ == "__main__":

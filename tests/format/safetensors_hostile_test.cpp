@@ -181,7 +181,7 @@ TEST(SafetensorsHostile, a_name_given_twice_leaves_a_hole) {
 }
 
 TEST(SafetensorsHostile, an_element_type_that_is_not_known_is_named_with_those_that_are) {
-  for (const char* dtype : {"F8_E5M2", "F4", "f32", "", "BOOL"}) {
+  for (const char* dtype : {"F8_E5M2", "F4", "f32", "", "bool"}) {
     expect_refused(SafetensorsWriter().tensor("a", dtype, {4}, std::vector<std::byte>(4)).bytes(),
                    ErrorCode::kUnsupported, {"'a'", fmt::format("'{}'", dtype), "BF16"});
   }

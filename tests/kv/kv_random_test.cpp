@@ -259,7 +259,8 @@ class RandomRun {
                    kPageTokens - 1);
       if (begin + n <= live.n_cached) continue;
       if (!cache_.grow(live.table, live.tokens.size())) return;
-      if (!cache_.copy_partial_page(live.table, other.table, other.n_cached)) continue;
+      if (!cache_.copy_partial_page(live.table, other.table, other.n_cached, other.n_cached))
+        continue;
       live.n_cached = static_cast<uint32_t>(begin) + n;
       return check_contents(live);
     }

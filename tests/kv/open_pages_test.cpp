@@ -287,7 +287,7 @@ TEST_F(OpenPages, the_filling_page_is_copied_with_its_open_page) {
     std::memset(from.open_pages(), 1, 2 * kOpenBytes);
     std::memset(from.open_pages() + page % 2 * kOpenBytes, 8, kOpenBytes);
     std::memset(to.open_pages(), 3, 2 * kOpenBytes);
-    ASSERT_TRUE(cache.copy_partial_page(to, from, tokens.size()));
+    ASSERT_TRUE(cache.copy_partial_page(to, from, tokens.size(), tokens.size()));
     EXPECT_EQ(to.addresses()[page][0], std::byte{7});
     for (size_t i = 0; i < kOpenBytes; ++i) {
       ASSERT_EQ(to.open_pages()[page % 2 * kOpenBytes + i], std::byte{8});
@@ -302,8 +302,8 @@ TEST_F(OpenPages, no_partial_page_is_copied_from_a_later_position) {
   PageTable from = cache.make_table(kRoot), to = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(from, 120));
   ASSERT_TRUE(cache.grow(to, 20));
-  EXPECT_TRUE(cache.copy_partial_page(to, from, 32));
-  EXPECT_FALSE(cache.copy_partial_page(to, from, 33));
+  EXPECT_TRUE(cache.copy_partial_page(to, from, 32, 32));
+  EXPECT_FALSE(cache.copy_partial_page(to, from, 33, 33));
 }
 
 TEST_F(OpenPages, a_report_says_where_and_why_a_prefix_ended) {

@@ -1,5 +1,6 @@
 // Prints the logits of a model's MTP head; e2e/mtp_head_test.py compares them with the oracle.
-//   mtp_head_logits MODEL IDS CHUNK   IDS: ids separated by commas; CHUNK: tokens per step
+//   mtp_head_logits MODEL IDS CHUNK [HEAD]
+// IDS: ids separated by commas; CHUNK: tokens per step; HEAD: an EAGLE-3 head
 // Prints one line of logits per step of CHUNK tokens. The MTP head gets the token that follows the
 // step and predicts the one after it. Pages are f32. With CHUNK 0 there is one step of one token;
 // the head then runs for all other tokens, each time from its own previous row.
@@ -14,6 +15,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/check.h"
 #include "engine/work_limits.h"
+#include "host/draft_head.h"
 #include "host/load_model.h"
 #include "kv/kv_cache.h"
 #include "model/decoder.h"
@@ -89,10 +91,16 @@ class MtpHeadDrafts {
   std::vector<std::span<std::byte* const>> addresses_;
 };
 
-int run(const std::string& path, const std::string& ids, const std::string& chunk) {
+int run(const std::string& path, const std::string& ids, const std::string& chunk,
+        const std::string& head) {
   auto backend = make_cpu_backend({.n_threads = 1, .isa = {}});
   auto source = open_model(path);
   CHECK(backend && source);
+  const auto draft = add_draft_head({.draft = head, .model = path, .speculates = false}, *source);
+  if (!draft) {
+    std::cerr << draft.error().message << "\n";
+    return EXIT_FAILURE;
+  }
   auto model = Model::load(**source, **backend, nullptr);
   CHECK(model);
   MtpHeadDrafts(**model, **backend)
@@ -104,7 +112,7 @@ int run(const std::string& path, const std::string& ids, const std::string& chun
 }  // namespace kvik
 
 int main(int argc, char** argv) {
-  if (argc == 4) return kvik::run(argv[1], argv[2], argv[3]);
-  std::cerr << "usage: mtp_head_logits MODEL IDS CHUNK\n";
+  if (argc == 4 || argc == 5) return kvik::run(argv[1], argv[2], argv[3], argc == 5 ? argv[4] : "");
+  std::cerr << "usage: mtp_head_logits MODEL IDS CHUNK [HEAD]\n";
   return 2;
 }

@@ -106,7 +106,8 @@ OF = {
                           "num_nextn_predict_layers": 1, "moe_router_scaling_factor": MOE["routed_scaling_factor"], "norm_expert_weight": True,
                           "attention_other_setting": lambda key: {"attention_type": "sliding_attention", "head_dim": key("attention.key_length"),
                                                                   "num_attention_heads": key("attention.head_count")[1][1]},
-                          "layer_types": lambda key: ["sliding_attention" if i % 4 else "full_attention" for i in range(key("block_count"))] + ["full_attention"],
+                          "layer_types": lambda key: ["sliding_attention" if i % 4 else "full_attention" for i in range(key("block_count"))] +
+                          ["full_attention"] * (not key("nextn_predict_layers")),
                           "rope_theta": lambda key: [key("rope.freq_base_swa" if i % 4 else "rope.freq_base") for i in range(key("block_count"))],
                           "partial_rotary_factors": lambda key: [1.0 if i % 4 else 0.5 for i in range(key("block_count"))],
                           "moe_layers_enum": lambda key: ",".join(str(i) for i in range(key("leading_dense_block_count"), key("block_count"))),
@@ -189,3 +190,38 @@ def with_other_keys(arch, key, config):
     """Returns config.json with the keys that only this family has."""
     renamed = {of(arch, "keys").get(name, name): value for name, value in config.items()}
     return renamed | {name: value(key) if callable(value) else value for name, value in of(arch, "config").items()}
+
+# Prefixes and names of tensors of MTP layers that differ from the usual ones.
+MTP = {
+    "hy_v3": ("model.layers.{}.", {"nextn.shared_head_norm.weight": "final_layernorm.weight"}),
+    "mimo2": ("model.mtp.layers.0.", {"nextn.shared_head_norm.weight": "final_layernorm.weight", "ffn_norm.weight": "pre_mlp_layernorm.weight"}),
+    "step35": ("model.layers.{}.", {"nextn.shared_head_norm.weight": "transformer.shared_head.norm.weight",
+                                    "nextn.shared_head_head.weight": "transformer.shared_head.output.weight"}),
+    "nemotron_h_moe": ("mtp.layers.", {
+        "nextn.enorm.weight": "0.enorm.weight", "nextn.hnorm.weight": "0.hnorm.weight", "nextn.eh_proj.weight": "0.eh_proj.weight",
+        "attn_norm.weight": "0.norm.weight", **{f"attn_{part}.weight": f"0.mixer.{name}_proj.weight" for part, name in
+                                               (("q", "q"), ("k", "k"), ("v", "v"), ("output", "o"))},
+        "ffn_norm.weight": "1.norm.weight", "ffn_gate_inp.weight": "1.mixer.gate.weight",
+        "exp_probs_b.bias": "1.mixer.gate.e_score_correction_bias", "ffn_up_shexp.weight": "1.mixer.shared_experts.up_proj.weight",
+        "ffn_down_shexp.weight": "1.mixer.shared_experts.down_proj.weight", "nextn.shared_head_norm.weight": "1.final_layernorm.weight"}),
+}
+
+
+def mtp_name(arch, n_layers, part):
+    """Returns the prefix of a tensor of an MTP layer, and its name if it differs from the usual one."""
+    prefix, names = MTP[arch]
+    others = "1." if arch == "nemotron_h_moe" and part not in names else ""
+    return prefix.format(n_layers) + others, names.get(part)
+
+
+def leave_out_mtp_layers(arch, metadata):
+    """Removes MTP layers from the keys if config.json has no entries for them. Returns their number if config.json states it."""
+    n_mtp_layers = metadata.get(f"{arch}.nextn_predict_layers")
+    if n_mtp_layers and arch in MTP and arch != "step35":
+        n_all = metadata[f"{arch}.block_count"]
+        n = n_all - n_mtp_layers
+        for name, value in metadata.items():
+            if name.startswith(f"{arch}.") and isinstance(value, tuple) and len(value[1]) == n_all:
+                metadata[name] = (value[0], value[1][:n])
+        metadata |= {f"{arch}.block_count": n, f"{arch}.nextn_predict_layers": 0}
+    return None if arch in ("mimo2", "nemotron_h_moe", "qwen35", "qwen35moe", "qwen3next") else n_mtp_layers

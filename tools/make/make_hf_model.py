@@ -54,6 +54,7 @@ LAYER = {
     "attn_kv_a_norm.weight": "self_attn.kv_a_layernorm.weight",
     "nextn.eh_proj.weight": "eh_proj.weight", "nextn.enorm.weight": "enorm.weight", "nextn.hnorm.weight": "hnorm.weight",
     "nextn.shared_head_norm.weight": "shared_head.norm.weight",
+    "nextn.embed_tokens.weight": "embed_tokens.weight", "nextn.shared_head_head.weight": "shared_head.head.weight",
     "ffn_gate_inp.scale": "router.scale", "ffn_down_exps.scale": "router.per_expert_scale", "ffn_gate_up_exps.weight": "experts.gate_up_proj",
     "pre_ffw_norm_2.weight": "pre_feedforward_layernorm_2.weight", "post_ffw_norm_1.weight": "post_feedforward_layernorm_1.weight",
     "post_ffw_norm_2.weight": "post_feedforward_layernorm_2.weight", "inp_gate.weight": "per_layer_input_gate.weight",
@@ -64,7 +65,8 @@ LAYER = {
     "laurel_r.weight": "laurel.linear_right.weight", "laurel_post_norm.weight": "laurel.post_laurel_norm.weight",
 }
 MTP_TENSORS = {"nextn.eh_proj.weight": "fc.weight", "nextn.enorm.weight": "pre_fc_norm_embedding.weight", "nextn.hnorm.weight": "pre_fc_norm_hidden.weight",
-           "nextn.shared_head_norm.weight": "norm.weight"}  # Qwen's names
+           "nextn.shared_head_norm.weight": "norm.weight", "nextn.embed_tokens.weight": "embed_tokens.weight",
+           "nextn.shared_head_head.weight": "lm_head.weight"}  # Qwen's names
 STREAMS = {"altup_proj.weight": "altup_projections", "altup_unembd_proj.weight": "altup_unembed_projections"}  # stacks of matrices
 EXPERTS = {"ffn_gate_exps.weight": ("gate_proj", "w1"), "ffn_up_exps.weight": ("up_proj", "w3"), "ffn_down_exps.weight": ("down_proj", "w2")}
 
@@ -136,18 +138,20 @@ class Folder:
         else:
             _, layer, part = name.split(".", 2)
             if self.arch in state_layers.FOLDER_TYPES and int(layer) == self.n_layers():
-                self.add_to_mtp_head(part, t, x)
+                self.add_to_mtp_head(part, t, x, *(("mtp.", MTP_TENSORS[part]) if part in MTP_TENSORS else ("mtp.layers.0.", None)))
+            elif self.arch in folder_families.MTP and int(layer) == self.n_layers():
+                self.add_to_mtp_head(part, t, x, *folder_families.mtp_name(self.arch, self.n_layers(), part))
             else:
                 self.add_to_layer(f"{folder_families.of(self.arch, 'layers') or self.prefix + 'layers.'}{layer}.", part, t, x)
 
     def n_layers(self):
         return self.key("block_count") - self.key("nextn_predict_layers", 0)
 
-    def add_to_mtp_head(self, part, t, x):
-        if part in MTP_TENSORS:
-            self.tensors["mtp." + MTP_TENSORS[part]] = (t, self.less_one(part, t, x))
+    def add_to_mtp_head(self, part, t, x, prefix, name):
+        if name:
+            self.tensors[prefix + name] = (t, self.less_one(part, t, x))
         else:
-            self.add_to_layer("mtp.layers.0.", part, t, x)
+            self.add_to_layer(prefix, part, t, x)
 
     def add_to_layer(self, prefix, part, t, x):
         if self.arch == "muse-glimmer" and part in ("attn_q_norm.weight", "attn_k_norm.weight"):
@@ -270,11 +274,12 @@ class Folder:
         return x - np.float32(1)
 
     def config(self):
+        n_mtp_layers = folder_families.leave_out_mtp_layers(self.arch, self.metadata)
         n_heads = self.key("attention.head_count")
         config = {
             "model_type": self.model_type,
             "num_hidden_layers": self.n_layers(),
-            "num_nextn_predict_layers": None if self.arch in state_layers.FOLDER_TYPES else self.key("nextn_predict_layers"),
+            "num_nextn_predict_layers": n_mtp_layers,
             "hidden_size": self.key("embedding_length"),
             "intermediate_size": self.key("feed_forward_length"),
             "num_attention_heads": n_heads,

@@ -26,6 +26,7 @@ A family of known parts needs a line here. Features:
   softplus: function of the output gate, not a sigmoid
   global_halved: layers without windows rotate half of the dimensions that the file states
   beside: Mamba 2 in parallel with attention
+  mtp_raw: MTP layers read the hidden state before the last norm
   rotates_dense: layers without experts have RoPE in any case
 """
 
@@ -71,7 +72,8 @@ FEATURES = {
     "laguna": {"global_every": 4, "global_first": True, "window_unscaled": True, "softplus": True},
     "lfm3": {"window_unscaled": True, "sandwich": True},
     "mimo2": {"window_unscaled": True},
-    "step35": {"global_every": 4, "global_first": True, "window_unscaled": True, "global_halved": True, "sigmoid": True},
+    "step35": {"global_every": 4, "global_first": True, "window_unscaled": True, "global_halved": True, "sigmoid": True,
+               "mtp_raw": True},
     "falcon-h1": {"beside": True, "ffn_norm": "ffn_norm", "logit_factor": True},
     "jamba": {"raw_weights": True},
     "kimi-linear": {"latent": True, "unrotated_every": 1, "sigmoid": True},

@@ -377,13 +377,13 @@ def space_tensors(out, p, dim, heads, width, groups, n, kernel):
 def is_ffn_only(extra, layer):
     """Returns whether a layer of make_model.py's presets is only a feed-forward."""
     pattern = extra.get("space", [None])[-1]
-    return isinstance(pattern, str) and pattern[layer] in "-E"
+    return isinstance(pattern, str) and pattern[layer:layer + 1] in ("-", "E")
 
 
 def attends(extra, layer, n_layers):
     """Returns whether a layer of make_model.py's presets has attention."""
     if "space" in extra and isinstance(extra["space"][-1], str):
-        return extra["space"][-1][layer] == "*"
+        return layer >= n_layers or extra["space"][-1][layer] == "*"
     if "delta" in extra:
         return layer >= n_layers or (layer + 1) % extra["delta"][-1] == 0
     for kind in ("convs", "space", "scan", "kda"):

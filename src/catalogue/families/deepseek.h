@@ -63,6 +63,7 @@ inline constexpr Family kDeepseekFamilies[] = {
      .norms = {.eps = 1e-6},
      .experts = ExpertTraits{.normalizes = false, .correction_bias = Presence::kOptional},
      .finish = finish_mistral3,
+     .mtp_layer = usual_mtp_layer,
      .folders = kDeepseek2Folders},
     {.name = "mistral4",
      .attention = {.is_latent = true},

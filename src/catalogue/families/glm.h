@@ -52,6 +52,7 @@ inline constexpr Family kGlmFamilies[] = {
      .experts = ExpertTraits{.normalizes = false,
                              .scoring = ExpertScoring::kSigmoid,
                              .correction_bias = Presence::kAlways},
+     .mtp_layer = usual_mtp_layer,
      .folders = kGlm4MoeFolders},
 };
 

@@ -41,6 +41,9 @@ inline constexpr FolderName kHyV3Names[] = {
 };
 inline constexpr FolderKey kHyV3Keys[] = {{"router_scaling_factor", "routed_scaling_factor"},
                                           {"num_shared_experts", "n_shared_experts"}};
+inline constexpr auto kHyV3MtpNames = with_mtp_names({{kMtpOutputNorm, "final_layernorm.weight"}});
+inline constexpr MtpNames kHyV3Mtp{
+    .head_prefix = "layers.{}.", .layer_prefix = "layers.{}.", .names = kHyV3MtpNames};
 inline constexpr FolderType kHyV3Folders[] = {
     {.model_type = "hy_v3",
      .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "head_dim": 128,
@@ -49,7 +52,8 @@ inline constexpr FolderType kHyV3Folders[] = {
      .keys = kHyV3Keys,
      .fixed = R"({"attention_bias": false, "mlp_bias": false})",
      .has_experts = true,
-     .names = kHyV3Names},
+     .names = kHyV3Names,
+     .mtp = &kHyV3Mtp},
 };
 
 inline constexpr Family kHunyuanFamilies[] = {
@@ -68,6 +72,7 @@ inline constexpr Family kHunyuanFamilies[] = {
      .experts = ExpertTraits{.scoring = ExpertScoring::kSigmoid,
                              .n_dense_layers = 1,
                              .correction_bias = Presence::kOptional},
+     .mtp_layer = usual_mtp_layer,
      .folders = kHyV3Folders},
 };
 

@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "catalogue/families/mtp_layers.h"
 #include "catalogue/key_reader.h"
 
 namespace kvik::families {
@@ -14,6 +15,11 @@ Result<void> finish_mimo2(const KeyReader& keys, ModelConfig& config) {
     a.has_sinks = a.window > 0;
   }
   return {};
+}
+
+Result<LayerConfig> mimo2_mtp_layer(const KeyReader&, const ModelConfig& config) {
+  return LayerConfig{.mixer = attention_with(config, Span::kWindow),
+                     .feed_forward = MlpConfig{.ffn_dim = config.ffn_dim}};
 }
 
 }  // namespace kvik::families

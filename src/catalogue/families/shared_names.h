@@ -26,4 +26,14 @@ consteval auto with_shared_experts(const FolderName (&more)[n]) {
   return all;
 }
 
+// Returns DeepSeek's names of an MTP layer with others in place of some.
+template <size_t n>
+consteval auto with_mtp_names(const FolderName (&others)[n]) {
+  std::array<FolderName, std::size(kUsualMtpNames) + n> all{};
+  size_t i = 0;
+  for (const FolderName& name : others) all[i++] = name;
+  for (const FolderName& name : kUsualMtpNames) all[i++] = name;
+  return all;
+}
+
 }  // namespace kvik::families

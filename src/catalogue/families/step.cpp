@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "catalogue/families/mtp_layers.h"
 #include "catalogue/key_reader.h"
 
 namespace kvik::families {
@@ -37,6 +38,22 @@ Result<void> finish_step35(const KeyReader& keys, ModelConfig& config) {
     }
   }
   return {};
+}
+
+Result<LayerConfig> step35_mtp_layer(const KeyReader& keys, const ModelConfig& config) {
+  const size_t n = config.n_listed_layers();
+  bool is_windowed = true;
+  if (keys.has("mtp.is_windowed")) {
+    TRY_ASSIGN(is_windowed, keys.flag("mtp.is_windowed", true));
+  } else if (keys.is_list("attention.sliding_window_pattern")) {
+    TRY_ASSIGN(const auto windowed, keys.flags("attention.sliding_window_pattern", n));
+    is_windowed = windowed[config.n_layers];
+  }
+  TRY_ASSIGN(const auto limits, read_limits(keys, "swiglu_clamp_shexp", n));
+  MlpConfig mlp{.ffn_dim = config.ffn_dim};
+  TRY_ASSIGN(mlp.activation.limit, keys.real("mtp.swiglu_clamp", double{limits[config.n_layers]}));
+  return LayerConfig{.mixer = attention_with(config, is_windowed ? Span::kWindow : Span::kAll),
+                     .feed_forward = mlp};
 }
 
 }  // namespace kvik::families

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "catalogue/families/shared_names.h"
 #include "catalogue/family.h"
 
 namespace kvik::families {
@@ -9,6 +10,8 @@ using enum TensorRole;
 // Step 3.5 and 3.7 (text): layers with a window have more heads and rotate all dimensions, the
 // others half of them; both factors of the MLPs' product are limited in some layers.
 Result<void> finish_step35(const KeyReader& keys, ModelConfig& config);
+// MTP layers have an MLP; files list whether they have a window. Folders state it for the first.
+Result<LayerConfig> step35_mtp_layer(const KeyReader& keys, const ModelConfig& config);
 
 inline constexpr FolderName kStepNames[] = {
     {kOutputGate, "self_attn.g_proj.weight"},   {kRouter, "moe.gate.weight"},
@@ -24,9 +27,18 @@ inline constexpr FolderKey kStepKeys[] = {
     {"norm_expert_weight", "norm_topk_prob"},
 };
 inline constexpr FolderValue kStepValues[] = {
+    {"kvik_mtp_is_windowed", "mtp.is_windowed"},
+    {"kvik_mtp_limit", "mtp.swiglu_clamp"},
     {"swiglu_limits", "swiglu_clamp_exp"},
     {"swiglu_limits_shared", "swiglu_clamp_shexp"},
 };
+inline constexpr auto kStepMtpNames =
+    with_mtp_names({{kMtpOutputNorm, "transformer.shared_head.norm.weight"},
+                    {kMtpHead, "transformer.shared_head.output.weight"}});
+inline constexpr MtpNames kStepMtp{.head_prefix = "layers.{}.",
+                                   .layer_prefix = "layers.{}.",
+                                   .names = kStepMtpNames,
+                                   .sign = "layers.{}.eh_proj.weight"};
 inline constexpr FolderType kStepFolders[] = {
     {.model_type = "step3p5",
      .multimodal_type = "step3p7",
@@ -44,7 +56,8 @@ inline constexpr FolderType kStepFolders[] = {
      .gate_up_stack = "moe.gate_proj.weight",
      .up_stack = "moe.up_proj.weight",
      .down_stack = "moe.down_proj.weight",
-     .has_step_keys = true},
+     .has_step_keys = true,
+     .mtp = &kStepMtp},
 };
 
 inline constexpr Family kStepFamilies[] = {
@@ -60,6 +73,8 @@ inline constexpr Family kStepFamilies[] = {
      .experts =
          ExpertTraits{.scoring = ExpertScoring::kSigmoid, .correction_bias = Presence::kAlways},
      .finish = finish_step35,
+     .mtp_layer = step35_mtp_layer,
+     .is_mtp_hidden_raw = true,
      .folders = kStepFolders},
 };
 

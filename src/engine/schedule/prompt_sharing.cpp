@@ -32,7 +32,9 @@ bool PromptSharing::copy_shared_partial_page(Sequence& sequence, std::span<const
     computed = computed.first(std::min<size_t>(computed.size(), kPageTokens));
     const auto n_known = static_cast<uint32_t>(begin) + common_prefix(computed, own);
     if (n_known <= sequence.n_cached) continue;
-    if (!kv_.copy_partial_page(sequence.table, other->table, other->n_cached)) continue;
+    if (!kv_.copy_partial_page(sequence.table, other->table, other->n_cached, n_known)) {
+      continue;
+    }
     reuse_.count(sequence, n_known);
     has_more = true;
   }

@@ -48,7 +48,8 @@ void MtpHeadDrafter::pass(uint32_t n_drafted) {
     MtpHeadRow row{.token = sequence.tokens.back(),
                    .position = sequence.n_cached + n_drafted,
                    .kv = {.groups = std::span(page_tables_).subspan(begin, n_groups),
-                          .state = sequence.table.state()}};
+                          .state = sequence.table.state(),
+                          .open = sequence.table.open_pages()}};
     if (n_drafted > 0) {
       row.token = sequence.speculation.drafts->model.draft.back().token;
       row.previous_row = lane.row;

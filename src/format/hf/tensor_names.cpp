@@ -20,6 +20,7 @@
 #include "format/arranged_tensors.h"
 #include "format/hf/grouped_tensors.h"
 #include "format/hf/interleaved_experts.h"
+#include "format/hf/mtp_layer.h"
 #include "format/hf/state_tensors.h"
 #include "format/hf/tensor_shapes.h"
 #include "format/hf/xielu.h"
@@ -48,9 +49,6 @@ constexpr std::string_view kStepMultimodalPrefixes[] = {"vision_model.", "vit_la
 constexpr std::string_view kMlpPrefix = "mlp.";
 constexpr std::string_view kMtpPrefix = "mtp.";
 constexpr std::string_view kErnieMtpPrefix = "model.mtp_";  // such a head is ignored
-constexpr std::string_view kMtpInput = "mtp.fc.weight";
-// Tensors of an MTP head that does not share the model's embedding or head.
-constexpr std::string_view kMtpOwnTensors[] = {"mtp.embed_tokens.weight", "mtp.lm_head.weight"};
 constexpr uint64_t kComparedBytes = uint64_t{1} << 20;
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight",
                                            "embed_out.weight"};
@@ -71,6 +69,10 @@ class FolderTensors {
         config.type->is_encoder ? kEncoderPrefixes : std::span<const std::string_view>(kPrefixes);
     for (const std::string_view prefix : prefixes) {
       if (by_name_.contains(fmt::format("{}{}", prefix, embedding))) prefix_ = prefix;
+    }
+    if (model.has_mtp_head) {
+      model_.has_mtp_embedding = has_of_mtp_head(TensorRole::kMtpEmbedding);
+      model_.has_mtp_output = has_of_mtp_head(TensorRole::kMtpHead);
     }
   }
 
@@ -95,12 +97,29 @@ class FolderTensors {
 
   // Returns "model.layers.3." for a tensor of that layer.
   std::string prefix_of(TensorId tensor) const {
-    if (tensor.role >= TensorRole::kMtpEmbeddingNorm) return std::string(kMtpPrefix);
-    if (is_of_layer(tensor.role) && tensor.layer == model_.n_layers) {
-      return fmt::format("{}layers.0.", kMtpPrefix);
-    }
     if (!is_of_layer(tensor.role)) return prefix_;
+    if (tensor.layer == model_.n_layers) return mtp_prefix_of(tensor);
     return fmt::format("{}{}{}.", prefix_, config_.type->layers, tensor.layer);
+  }
+
+  std::string mtp_prefix_of(TensorId tensor) const {
+    const MtpNames& names = *config_.type->mtp;
+    const bool is_of_head = tensor.role >= TensorRole::kMtpEmbeddingNorm;
+    const std::string prefix = fmt::format(
+        fmt::runtime(is_of_head ? names.head_prefix : names.layer_prefix), model_.n_layers);
+    return names.is_in_model ? prefix_ + prefix : prefix;
+  }
+
+  bool has_of_mtp_head(TensorRole role) const {
+    const TensorId tensor{role, model_.n_layers};
+    return has(mtp_prefix_of(tensor) + std::string(own_name_of(tensor)));
+  }
+
+  // Returns the name of a tensor after its prefix.
+  std::string_view own_name_of(TensorId tensor) const {
+    const bool is_of_mtp = is_of_layer(tensor.role) && tensor.layer == model_.n_layers;
+    return is_of_mtp ? mtp_folder_name(*config_.type, tensor.role)
+                     : folder_name(*config_.type, tensor.role);
   }
 
   Result<void> take(const TensorSpec& spec) {
@@ -108,7 +127,7 @@ class FolderTensors {
     const TensorKind kind = kind_of(role);
     if (kind == TensorKind::kDivisors || is_stated(spec.id)) return {};  // in config.json
     if (role == TensorRole::kHead) return take_head(spec);
-    const std::string_view own_name = folder_name(*config_.type, role);
+    const std::string_view own_name = own_name_of(spec.id);
     const bool is_bare = role == TensorRole::kHeadBias ||
                          (config_.type->is_encoder && own_name.starts_with(kClassifierPrefix));
     std::string name = (is_bare ? "" : prefix_of(spec.id)) + std::string(own_name);
@@ -285,7 +304,7 @@ class FolderTensors {
 
   Result<void> take_heads(const TensorSpec& spec) {
     const std::string name =
-        prefix_of(spec.id) + std::string(folder_name(*config_.type, TensorRole::kKvUp));
+        prefix_of(spec.id) + std::string(own_name_of({TensorRole::kKvUp, spec.id.layer}));
     TRY_ASSIGN(const size_t index, find(name));
     TRY_ASSIGN(ArrangedTensor tensor,
                latent_up(source_, index, spec.id, model_.layers[spec.id.layer].attention()));
@@ -397,8 +416,9 @@ class FolderTensors {
     const bool is_head = std::ranges::count(kHeadNames, name) > 0;
     if (config_.type->is_encoder && is_of_other_task(name)) return true;
     return name.ends_with(".rotary_emb.inv_freq") || name.starts_with(kMtpPrefix) ||
-           name.starts_with(kErnieMtpPrefix) || is_of_mtp_layer(name) || is_unused(name) ||
-           (model_.activation == Activation::kXielu && is_of_xielu(name)) ||
+           name.starts_with(kErnieMtpPrefix) ||
+           name.starts_with(prefix_ + std::string(kMtpPrefix)) || is_of_mtp_layer(name) ||
+           is_unused(name) || (model_.activation == Activation::kXielu && is_of_xielu(name)) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && is_multimodal_tensor(name)) ||
            (config_.type->has_step_keys && starts_with_any(name, kStepMultimodalPrefixes));
@@ -428,39 +448,12 @@ class FolderTensors {
 
   ModelSource& source_;
   const FolderConfig& config_;
-  const ModelConfig& model_;
+  ModelConfig model_;
   std::unordered_map<std::string_view, size_t> by_name_;
   std::vector<bool> taken_;
   std::string prefix_ = "model.";
   std::vector<ArrangedTensor> arranged_;
 };
-
-// Reads the config of the model. No key of config.json says whether Qwen's MTP head, which is
-// separate from the layers, is there, so its tensors decide.
-Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
-  TRY_ASSIGN(const ModelConfig model, read_config(metadata));
-  const bool is_there =
-      tensors.find(kMtpInput) && std::ranges::none_of(kMtpOwnTensors, [&](std::string_view name) {
-        return tensors.find(name).has_value();
-      });
-  if (find_family(model.architecture)->recurrence.kind != Recurrence::kDelta || !is_there) {
-    return without_mtp_head(model);
-  }
-  metadata.replace(model.architecture + ".nextn_predict_layers", uint64_t{1});
-  metadata.replace(model.architecture + ".block_count", uint64_t{model.n_layers} + 1);
-  return read_config(metadata);
-}
-
-// Arranges the tensors. If that fails for a model with an MTP head, tries again without it, so that
-// an incomplete one is ignored.
-Result<std::vector<ArrangedTensor>> arrange_tensors(ModelSource& tensors,
-                                                    const FolderConfig& config,
-                                                    const ModelConfig& model) {
-  auto arranged = FolderTensors(tensors, config, model).arrange();
-  if (arranged || !model.has_mtp_head) return arranged;
-  const ModelConfig alone = without_mtp_head(model);
-  return FolderTensors(tensors, config, alone).arrange();
-}
 
 BiasNames bias_names(const FolderType& type, const ModelConfig& model) {
   BiasNames names;
@@ -483,7 +476,7 @@ Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig
   if (find_family(config.architecture)->activation == Activation::kXielu) {
     TRY(read_xielu(source, config.architecture, config.metadata));
   }
-  TRY_ASSIGN(const ModelConfig model, read_model(source, config.metadata));
+  TRY_ASSIGN(const ModelConfig model, read_with_mtp_layer(source, *config.type, config.metadata));
   if (config.block_floats) TRY(join_block_floats(source, *config.block_floats));
   if (config.quantization) {
     TRY(group_tensors(source, *config.quantization, bias_names(*config.type, model)));
@@ -493,8 +486,12 @@ Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig
                         (config.type->stacks == ExpertStacks::kTransposed && experts &&
                          !are_experts_transposed(source, {model.model_dim, experts->ffn_dim}));
   if (!is_usual) TRY(convert_experts(source, config.type->stacks));
-  TRY_ASSIGN(auto arranged, arrange_tensors(source, config, model));
-  kvik::arrange(source, std::move(arranged));
+  auto arranged = FolderTensors(source, config, model).arrange();
+  if (!arranged && model.has_mtp_head) {  // an incomplete MTP head is ignored
+    arranged = FolderTensors(source, config, without_mtp_head(model)).arrange();
+  }
+  if (!arranged) return std::unexpected(arranged.error());
+  kvik::arrange(source, *std::move(arranged));
   source.describe(std::move(label), std::move(config.metadata));
   return {};
 }

@@ -183,12 +183,11 @@ Result<std::unique_ptr<ModelInstance>> load(ServeOptions& options, EngineOptions
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options, memory_beside(options)));
   if (!options.name.empty()) loaded.id = options.name;
   const bool is_encoder = loaded.model->config().encoder.has_value();
-  if (!options.speculation.draft.empty() && is_encoder)
+  if (!loaded.draft_spec.empty() && is_encoder)
     return fail(ErrorCode::kUnsupported,
                 "a draft model is for models that generate text; this one "
                 "is an encoder");
-  if (!options.speculation.draft.empty())
-    TRY(load_draft(options.speculation.draft, loaded, options.max_running));
+  if (!loaded.draft_spec.empty()) TRY(load_draft(loaded.draft_spec, loaded, options.max_running));
   log::info("{}: {} of weights packed for {}", options.model.model,
             format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
   options.server.memory_plan = planned_memory(loaded.plan);

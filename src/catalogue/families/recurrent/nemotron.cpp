@@ -31,4 +31,10 @@ Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config) {
   return {};
 }
 
+Result<LayerConfig> nemotron_h_mtp_layer(const KeyReader&, const ModelConfig& config) {
+  LayerConfig layer{.mixer = config.attention(), .feed_forward = NoFeedForward{}};
+  if (const ExpertsConfig* experts = config.experts()) layer.feed_forward = *experts;
+  return layer;
+}
+
 }  // namespace kvik::families

@@ -7,6 +7,8 @@ namespace kvik::families {
 using enum TensorRole;
 
 Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config);
+// The MTP layer is one with attention together with one with experts.
+Result<LayerConfig> nemotron_h_mtp_layer(const KeyReader& keys, const ModelConfig& config);
 
 // Every layer has one norm and one mixer, which may be a feed-forward block.
 inline constexpr FolderName kNemotronHNames[] = {
@@ -34,6 +36,29 @@ inline constexpr FolderName kNemotronHNames[] = {
     {kSharedUp, "mixer.shared_experts.up_proj.weight"},
     {kSharedDown, "mixer.shared_experts.down_proj.weight"},
 };
+inline constexpr FolderName kNemotronHMtpNames[] = {
+    {kMtpEmbeddingNorm, "0.enorm.weight"},
+    {kMtpHiddenNorm, "0.hnorm.weight"},
+    {kMtpProjection, "0.eh_proj.weight"},
+    {kMtpOutputNorm, "1.final_layernorm.weight"},
+    {kAttentionNorm, "0.norm.weight"},
+    {kQ, "0.mixer.q_proj.weight"},
+    {kK, "0.mixer.k_proj.weight"},
+    {kV, "0.mixer.v_proj.weight"},
+    {kAttentionOutput, "0.mixer.o_proj.weight"},
+    {kFfnNorm, "1.norm.weight"},
+    {kRouter, "1.mixer.gate.weight"},
+    {kCorrectionBias, "1.mixer.gate.e_score_correction_bias"},
+    {kExpertUp, "1.mixer.experts.{}.up_proj.weight"},
+    {kExpertDown, "1.mixer.experts.{}.down_proj.weight"},
+    {kSharedUp, "1.mixer.shared_experts.up_proj.weight"},
+    {kSharedDown, "1.mixer.shared_experts.down_proj.weight"},
+};
+inline constexpr MtpNames kNemotronHMtp{.head_prefix = "mtp.layers.",
+                                        .layer_prefix = "mtp.layers.",
+                                        .names = kNemotronHMtpNames,
+                                        .is_in_model = false,
+                                        .sign = "mtp.layers.0.eh_proj.weight"};
 // One model type for models with and without experts.
 inline constexpr FolderType kNemotronHFolders[] = {
     {.model_type = "nemotron_h",
@@ -43,7 +68,8 @@ inline constexpr FolderType kNemotronHFolders[] = {
      .has_experts = true,
      .names = kNemotronHNames,
      .gate_up_stack = "mixer.experts.up_proj",
-     .down_stack = "mixer.experts.down_proj"},
+     .down_stack = "mixer.experts.down_proj",
+     .mtp = &kNemotronHMtp},
 };
 
 // Nemotron 3, 4 and Minitron: layer norms whose weights are stored minus one.
@@ -77,6 +103,7 @@ inline constexpr Family kNemotronFamilies[] = {
      .recurrence = {.kind = Recurrence::kStateSpace},
      .has_single_block_layers = true,
      .finish = finish_nemotron_h,
+     .mtp_layer = nemotron_h_mtp_layer,
      .folders = kNemotronHFolders},
 };
 

@@ -16,7 +16,8 @@ inline constexpr FolderType kQwen35Folders[] = {
                      "linear_value_head_dim": 128, "linear_num_key_heads": 16,
                      "linear_num_value_heads": 32, "full_attention_interval": 4})",
      .has_zero_centered_norms = true,
-     .names = kQwen35Names},
+     .names = kQwen35Names,
+     .mtp = &kSeparateMtpNames},
 };
 inline constexpr std::string_view kQwenDeltaMoeDefaults =
     R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 256,
@@ -30,14 +31,16 @@ inline constexpr FolderType kQwen35MoeFolders[] = {
      .defaults = kQwenDeltaMoeDefaults,
      .has_experts = true,
      .has_zero_centered_norms = true,
-     .names = kQwen35Names},
+     .names = kQwen35Names,
+     .mtp = &kSeparateMtpNames},
 };
 inline constexpr FolderType kQwen3NextFolders[] = {
     {.model_type = "qwen3_next",
      .defaults = kQwenDeltaMoeDefaults,
      .has_experts = true,
      .has_zero_centered_norms = true,
-     .names = kQwen35Names},
+     .names = kQwen35Names,
+     .mtp = &kSeparateMtpNames},
 };
 
 inline constexpr Family kQwenDeltaFamilies[] = {
@@ -46,6 +49,7 @@ inline constexpr Family kQwenDeltaFamilies[] = {
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.eps = 1e-6, .is_ffn_norm_post_attention = true},
      .recurrence = {.kind = Recurrence::kDelta},
+     .mtp_layer = usual_mtp_layer,
      .folders = kQwen35Folders},
     {.name = "qwen35moe",
      .attention = {.qk_norm = QkNorm::kHead, .output_gate = OutputGate::kInQ},
@@ -53,6 +57,7 @@ inline constexpr Family kQwenDeltaFamilies[] = {
      .norms = {.eps = 1e-6, .is_ffn_norm_post_attention = true},
      .experts = ExpertTraits{.has_shared_gate = true},
      .recurrence = {.kind = Recurrence::kDelta},
+     .mtp_layer = usual_mtp_layer,
      .folders = kQwen35MoeFolders},
     {.name = "qwen3next",
      .attention = {.qk_norm = QkNorm::kHead, .output_gate = OutputGate::kInQ},
@@ -62,6 +67,7 @@ inline constexpr Family kQwenDeltaFamilies[] = {
      .recurrence = {.kind = Recurrence::kDelta,
                     .value_heads = ValueHeadOrder::kGrouped,
                     .is_delta_gate_fused = true},
+     .mtp_layer = usual_mtp_layer,
      .folders = kQwen3NextFolders},
 };
 

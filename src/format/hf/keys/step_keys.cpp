@@ -22,6 +22,22 @@ constexpr const char* kFile = "config.json";
 constexpr const char* kWindowed = "sliding_attention";
 constexpr uint32_t kUsualDense = 3;  // first layers without experts if no key says otherwise
 
+// States whether the first MTP layer has a window, and the limit of its MLP. Newer folders list the
+// types of these layers apart.
+Result<void> add_mtp_keys(const JsonObject& config, uint32_t n_layers, json::object& all) {
+  TRY_ASSIGN(const std::vector<std::string> own, config.texts("mtp_layer_types"));
+  TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
+  const std::string type = !own.empty()              ? own.front()
+                           : types.size() > n_layers ? types[n_layers]
+                                                     : std::string();
+  if (!type.empty()) all["kvik_mtp_is_windowed"] = type == kWindowed;
+  const json::value* limits = config.find("swiglu_limits_shared");
+  const json::array* list = limits ? limits->if_array() : nullptr;
+  const bool has_limit = list && list->size() > n_layers && (*list)[n_layers].is_number();
+  all["kvik_mtp_limit"] = has_limit ? (*list)[n_layers].to_number<double>() : 0.0;
+  return {};
+}
+
 // Shortens lists that have entries for MTP layers, too, and replaces null by 0, no limit.
 Result<void> shorten_lists(const JsonObject& config, uint32_t n_layers, json::object& all) {
   TRY_ASSIGN(const auto n_mtp_layers, config.number("num_nextn_predict_layers"));
@@ -152,6 +168,7 @@ Result<json::value> with_step_keys(json::value config) {
   {
     TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kFile));
     TRY_ASSIGN(n_layers, stated.count("num_hidden_layers", kMaxLayers));
+    TRY(add_mtp_keys(stated, n_layers, all));
     TRY(shorten_lists(stated, n_layers, all));
   }
   const json::value shortened = config;
