@@ -117,7 +117,7 @@ struct FeedForwardWeights {
   // Projections to and from the experts' latent space: [latent_dim, model_dim], [model_dim,
   // latent_dim]
   std::unique_ptr<PackedMatrix> latent_down, latent_up;
-  Buffer post_norm;                              // [model_dim]
+  Buffer post_norm;  // [model_dim]
   // For experts that run in parallel with an MLP (ExpertsConfig::parallel_ffn_dim).
   Buffer router_norm, experts_norm, mlp_post_norm, experts_post_norm;  // [model_dim] each
   std::vector<float> expert_factors;                                   // [n_experts], on the host
