@@ -17,6 +17,7 @@ class LayerTensors {
   void list() {
     const LayerConfig& layer = c_.layers[layer_];
     if (c_.eagle && layer_ == c_.n_layers) return list_eagle_head(layer.attention());
+    if (c_.assistant && layer_ >= c_.n_layers) return list_assistant(layer.attention());
     const bool may_lack_norm = c_.encoder && layer_ == 0;  // its input is a norm's output
     if (c_.has_pre_norms) add_optional(kAttentionNorm, {c_.model_dim}, may_lack_norm);
     if (has_norm_biases()) add(kAttentionNormBias, {c_.model_dim});
@@ -227,6 +228,26 @@ class LayerTensors {
     if (c_.has_mtp_output) {
       add(kMtpHead, {is_part ? c_.eagle->tokens->size() : c_.n_vocab, c_.model_dim});
     }
+  }
+
+  void list_assistant(const AttentionConfig& a) {
+    const uint64_t dim = c_.draft_dim();
+    for (const TensorRole norm : {kAttentionNorm, kPostAttentionNorm, kFfnNorm, kPostFfnNorm}) {
+      add(norm, {dim});
+    }
+    add(kQ, {a.q_dim(), dim});
+    add(kQNorm, {a.head_dim});
+    add(kAttentionOutput, {dim, a.output_dim()});
+    const uint64_t ffn_dim = std::get<MlpConfig>(c_.layers[layer_].feed_forward).ffn_dim;
+    add(kGate, {ffn_dim, dim});
+    add(kUp, {ffn_dim, dim});
+    add(kDown, {dim, ffn_dim});
+    add_optional(kLayerScale, {1}, true);
+    if (layer_ > c_.n_layers) return;
+    add(kMtpProjection, {dim, uint64_t{2} * c_.model_dim});
+    add(kMtpPost, {c_.model_dim, dim});
+    add(kMtpOutputNorm, {dim});
+    add(kMtpHead, {c_.n_vocab, dim});
   }
 
   // Q, K and V are projections of the embedding and the projected hidden states, concatenated.

@@ -264,6 +264,14 @@ struct EagleConfig {
   std::shared_ptr<const std::vector<uint32_t>> tokens;
 };
 
+// A drafter of several narrow layers that have no K and V, but read those of the model's last
+// layers with full attention and with a window (Gemma 4's assistant, 2026). All tokens of a draft
+// are computed at the position of the first one.
+struct AssistantConfig {
+  uint32_t n_layers = 0;
+  uint32_t model_dim = 0;  // width of its layers
+};
+
 // A model as a set of features. Families only fill this in (family.h), and no code outside the
 // catalogue depends on the names of families.
 struct ModelConfig {
@@ -329,11 +337,21 @@ struct ModelConfig {
   bool is_mtp_hidden_raw = false;
   // The MTP head is an EAGLE-3 head, which takes the place of the model's own.
   std::optional<EagleConfig> eagle = {};
+  // The MTP head is an assistant.
+  std::optional<AssistantConfig> assistant = {};
   // Returns the number of entries in per-layer lists of the file.
   size_t n_listed_layers() const { return size_t{n_layers} + n_mtp_layers; }
 
-  std::vector<LayerConfig> layers;  // n_layers of them, followed by the MTP head
+  std::vector<LayerConfig> layers;  // n_layers of them, followed by those of the MTP head
   std::vector<RopeConfig> ropes;
+
+  // Returns the number of layers of the MTP head.
+  uint32_t n_draft_layers() const {
+    if (!has_mtp_head) return 0;
+    return assistant ? assistant->n_layers : 1;
+  }
+  // Returns the width of the layers of the MTP head.
+  uint32_t draft_dim() const { return assistant ? assistant->model_dim : model_dim; }
 
   // Returns the config of the first attention layer, which describes the whole model in summaries.
   const AttentionConfig& attention() const;

@@ -16,6 +16,7 @@
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
 #include "catalogue/model_config.h"
+#include "catalogue/read_assistant.h"
 #include "catalogue/read_eagle.h"
 #include "catalogue/read_encoder.h"
 #include "catalogue/read_recurrent.h"
@@ -467,6 +468,8 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   if (family->finish) TRY(family->finish(keys, c));
   if (has_eagle_head(metadata)) {
     TRY(add_eagle_head(metadata, c));
+  } else if (has_assistant(metadata)) {
+    TRY(add_assistant(metadata, c));
   } else if (family->mtp_layer && c.n_mtp_layers > 0) {
     TRY_ASSIGN(const LayerConfig layer, family->mtp_layer(keys, c));
     c.layers.push_back(layer);
@@ -487,6 +490,7 @@ ModelConfig without_mtp_head(ModelConfig config) {
   config.layers.resize(config.n_layers);
   config.has_mtp_head = config.has_mtp_embedding = config.has_mtp_output = false;
   config.eagle.reset();
+  config.assistant.reset();
   return config;
 }
 

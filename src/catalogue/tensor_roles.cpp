@@ -150,6 +150,7 @@ constexpr RoleEntry kRoles[] = {
     {kMtpOutputNorm, kNorm, "nextn.shared_head_norm.weight", "norm.weight"},
     {kMtpEmbedding, kMatrix, "nextn.embed_tokens.weight", "embed_tokens.weight"},
     {kMtpHead, kMatrix, "nextn.shared_head_head.weight", "lm_head.weight"},
+    {kMtpPost, kMatrix, "nextn.post_projection.weight"},
 };
 
 // The table must be in the order of the roles.
@@ -204,7 +205,7 @@ std::string_view usual_folder_name(TensorRole role) { return entry(role).folder_
 
 TensorTable::TensorTable(const ModelConfig& c)
     : n_layers_(c.n_layers), n_mtp_layers_(c.n_mtp_layers) {
-  CHECK(c.layers.size() == c.n_layers + c.has_mtp_head && !c.ropes.empty());
+  CHECK(c.layers.size() == c.n_layers + c.n_draft_layers() && !c.ropes.empty());
   uint64_t n_pairs = 0;
   for (const RopeConfig& rope : c.ropes) n_pairs = std::max<uint64_t>(n_pairs, rope.n_dims / 2);
   specs_ = {{{kEmbedding}, {c.n_vocab, c.model_dim}},

@@ -146,6 +146,7 @@ enum class TensorRole : uint8_t {
   kMtpOutputNorm,  // MTP head: norm before the output head
   kMtpEmbedding,   // MTP head: embedding of its own
   kMtpHead,        // MTP head: output projection of its own
+  kMtpPost,        // assistant: projection of its output to the width of the model
 };
 
 enum class TensorKind : uint8_t {

@@ -16,7 +16,7 @@ namespace {
 bool has_complete_mtp_head(const ModelSource& source, const ModelConfig& config) {
   const TensorTable table(config);
   return std::ranges::all_of(table.all(), [&](const TensorSpec& spec) {
-    return spec.id.layer != config.n_layers || spec.is_optional || source.find(name_of(spec.id));
+    return spec.id.layer < config.n_layers || spec.is_optional || source.find(name_of(spec.id));
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "format/draft/assistant_head.h"
 #include "format/draft/eagle_folder.h"
 #include "format/draft/eagle_head.h"
 #include "format/gguf/gguf.h"
@@ -20,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kEagleName = "eagle3";
+// Parts of the names of heads that are found beside a model.
+constexpr std::string_view kHeadNames[] = {"eagle3", "assistant"};
 constexpr std::string_view kGgufEnding = ".gguf";
 
 std::string lower(std::string text) {
@@ -33,16 +35,27 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-// Returns whether the path is that of an EAGLE-3 head, from its folder or the header of its file.
-bool is_head(const std::string& path) {
-  if (is_folder(path)) return is_eagle_folder(path);
-  if (!lower(path).ends_with(kGgufEnding)) return false;
+// Kind of a head, from its folder or the header of its file.
+enum class HeadKind : uint8_t { kNone, kEagle, kAssistant };
+
+HeadKind kind_of_head(const std::string& path) {
+  using enum HeadKind;
+  if (is_folder(path)) {
+    return is_eagle_folder(path) ? kEagle : is_assistant_folder(path) ? kAssistant : kNone;
+  }
+  if (!lower(path).ends_with(kGgufEnding)) return kNone;
   const auto source = open_gguf(path);
-  return source && is_eagle_head(**source);
+  if (!source) return kNone;
+  return is_eagle_head(**source) ? kEagle : is_assistant(**source) ? kAssistant : kNone;
 }
 
-Result<std::unique_ptr<ModelSource>> open_head(const std::string& path) {
-  return is_folder(path) ? open_eagle_folder(path) : open_gguf(path);
+std::string_view name_of(HeadKind kind) {
+  return kind == HeadKind::kEagle ? "EAGLE-3 head" : "assistant";
+}
+
+Result<std::unique_ptr<ModelSource>> open_head(const std::string& path, HeadKind kind) {
+  if (!is_folder(path)) return open_gguf(path);
+  return kind == HeadKind::kEagle ? open_eagle_folder(path) : open_assistant_folder(path);
 }
 
 // Adds the heads in a folder whose names begin with `begin`.
@@ -50,8 +63,12 @@ void add_heads(const fs::path& folder, const std::string& begin, std::vector<std
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = lower(entry.path().filename().string());
-    if (!name.starts_with(begin) || name.find(kEagleName) == std::string::npos) continue;
-    if (is_head(entry.path().string())) heads.push_back(entry.path().string());
+    const bool is_named = std::ranges::any_of(
+        kHeadNames, [&](std::string_view part) { return name.find(part) != std::string::npos; });
+    if (!name.starts_with(begin) || !is_named) continue;
+    if (kind_of_head(entry.path().string()) != HeadKind::kNone) {
+      heads.push_back(entry.path().string());
+    }
   }
 }
 
@@ -71,8 +88,10 @@ std::vector<std::string> heads_beside(const std::string& model) {
 }
 
 Result<void> attach(const std::string& head, std::unique_ptr<ModelSource>& source) {
-  TRY_ASSIGN(auto opened, open_head(head));
-  TRY_ASSIGN(auto joined, with_eagle_head(source, std::move(opened)));
+  const HeadKind kind = kind_of_head(head);
+  TRY_ASSIGN(auto opened, open_head(head, kind));
+  TRY_ASSIGN(auto joined, kind == HeadKind::kEagle ? with_eagle_head(source, std::move(opened))
+                                                   : with_assistant(source, std::move(opened)));
   source = std::move(joined);
   return {};
 }
@@ -82,16 +101,17 @@ void attach_one_beside(const std::string& model, std::unique_ptr<ModelSource>& s
   if (heads.empty()) return;
   if (heads.size() > 1) {
     log::warn(
-        "{} EAGLE-3 heads are beside the model, among them {} and {}: none is used; name one "
+        "{} draft heads are beside the model, among them {} and {}: none is used; name one "
         "with --draft",
         heads.size(), Printable(heads[0]), Printable(heads[1]));
     return;
   }
+  const HeadKind kind = kind_of_head(heads.front());
   if (const auto done = attach(heads.front(), source); !done) {
-    log::warn("the EAGLE-3 head beside the model is not used: {}", done.error().message);
+    log::warn("the {} beside the model is not used: {}", name_of(kind), done.error().message);
     return;
   }
-  log::info("the EAGLE-3 head {} beside the model drafts tokens; --draft none turns it off",
+  log::info("the {} {} beside the model drafts tokens; --draft none turns it off", name_of(kind),
             Printable(heads.front()));
 }
 
@@ -109,12 +129,13 @@ Result<std::string> add_draft_head(const DraftRequest& request,
     if (request.speculates) attach_one_beside(request.model, source);
     return std::string();
   }
-  if (!is_head(request.draft)) {
+  const HeadKind kind = kind_of_head(request.draft);
+  if (kind == HeadKind::kNone) {
     source->leave_out_mtp_head();
     return request.draft;
   }
   TRY(attach(request.draft, source));
-  log::info("the EAGLE-3 head {} drafts tokens", Printable(request.draft));
+  log::info("the {} {} drafts tokens", name_of(kind), Printable(request.draft));
   return std::string();
 }
 

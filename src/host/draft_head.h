@@ -13,18 +13,19 @@ inline constexpr const char* kNoDraft = "none";
 
 // A request for a drafter, as given on the command line.
 struct DraftRequest {
-  std::string draft = {};  // --draft: a draft model, an EAGLE-3 head or kNoDraft; empty: automatic
+  std::string draft = {};  // --draft: a draft model, a head or kNoDraft; empty: automatic
   std::string model = {};  // argument of open_model()
   bool speculates = true;  // false: no head is looked for
 };
 
-// Prepares the source of a model for what drafts: adds an EAGLE-3 head, which replaces `source`, or
-// leaves out the model's MTP head if something else drafts or nothing does. Without --draft, an
-// EAGLE-3 head beside the model is used: for a folder, a folder in it whose name contains "eagle3",
-// or one next to it whose name begins with the model's and contains "eagle3"; for a GGUF file, a
-// file or folder next to it whose name contains "eagle3". Logs which one. Returns the draft model
-// that remains to be loaded (load_draft()); empty: none. Errors: those of with_eagle_head() for a
-// head that --draft names; another head that does not fit is not used, with a warning.
+// Prepares the source of a model for what drafts: adds a head that is stored apart (an EAGLE-3 head
+// or Gemma 4's assistant), which replaces `source`, or leaves out the model's MTP head if something
+// else drafts or nothing does. Without --draft, a head beside the model is used: for a folder, a
+// folder in it whose name contains "eagle3" or "assistant", or one next to it whose name also
+// begins with the model's; for a GGUF file, a file or folder next to it with such a name. Logs
+// which one. Returns the draft model that remains to be loaded (load_draft()); empty: none. Errors:
+// those of with_eagle_head() and with_assistant() for a head that --draft names; another head that
+// does not fit is not used, with a warning.
 Result<std::string> add_draft_head(const DraftRequest& request,
                                    std::unique_ptr<ModelSource>& source);
 

@@ -163,6 +163,10 @@ void Decoder::feed_forward(uint32_t layer, ResidualStream& x) {
 
 // Runs the MTP head on all rows, then drops those whose outputs are not wanted.
 void Decoder::update_mtp_head() {
+  if (model_.config().assistant) {
+    if (x_.n_rows() > 0) mtp_head_->follow(mtp_head_runs_, x_.rows());
+    return;
+  }
   mtp_head_->tap(mtp_head_->layer(), x_.rows());
   mtp_head_->follow(tokens_, mtp_head_runs_, x_.rows(), attention_);
   if (wanted_.size() == x_.n_rows()) return;
@@ -206,14 +210,20 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     if (recurrent_) {
       states_.push_back({sequence.kv.state, first_row, n_rows, sequence.n_draft_tokens});
     }
-    if (mtp_head_) {
-      mtp_head_runs_.push_back({.kv = sequence.kv,
-                                .first_position = sequence.first_position,
-                                .first_row = first_row,
-                                .n_rows = n_rows,
-                                .n_draft_tokens = sequence.n_draft_tokens});
-    }
     const uint32_t n_wanted = std::min(sequence.want.n_last, n_rows);
+    if (mtp_head_) {
+      MtpHeadBlock::Run run{.kv = sequence.kv,
+                            .first_position = sequence.first_position,
+                            .first_row = first_row,
+                            .n_rows = n_rows,
+                            .n_draft_tokens = sequence.n_draft_tokens};
+      if (model_.config().assistant) {  // it reads the wanted rows only
+        run.first_position += n_rows - n_wanted;
+        run.first_row = static_cast<uint32_t>(wanted_.size());
+        run.n_rows = n_wanted;
+      }
+      mtp_head_runs_.push_back(run);
+    }
     if (n_wanted == 0) continue;
     if (!sequence.want.is_hidden && !first_logits_)
       first_logits_ = static_cast<uint32_t>(wanted_.size());
@@ -235,9 +245,11 @@ void Decoder::accept(std::span<const uint32_t> n_accepted_drafts) {
   if (mtp_head_) mtp_head_->accept(n_accepted_drafts);
 }
 
-void Decoder::run_mtp_head(std::span<const MtpHeadRow> rows) {
-  CHECK(mtp_head_ && rows.size() <= kMaxMtpHeadRows);
+// Lays out the rows. Those of an assistant attend to the tokens before the first one of the draft,
+// from its position.
+void Decoder::lay_out_mtp_head(std::span<const MtpHeadRow> rows) {
   const uint32_t n_groups = groups().n_groups();
+  const bool is_assistant = model_.config().assistant.has_value();
   positions_.clear();
   mtp_head_rows_.clear();
   runs_.resize(n_groups);
@@ -246,38 +258,64 @@ void Decoder::run_mtp_head(std::span<const MtpHeadRow> rows) {
   if (open_pages_) open_pages_->begin_step();
   for (const MtpHeadRow& row : rows) {
     const auto at = static_cast<uint32_t>(positions_.size());
-    if (open_pages_) open_pages_->add(row.kv.open, row.position, 1);
+    const uint32_t position = is_assistant ? row.position - row.n_drafted : row.position;
+    CHECK(position > 0);
+    const uint32_t last = is_assistant ? position - 1 : position;
+    if (open_pages_ && is_assistant) open_pages_->add_computed(row.kv.open, last);
+    if (open_pages_ && !is_assistant) open_pages_->add(row.kv.open, last, 1);
     for (uint32_t g = 0; g < n_groups; ++g) {
-      runs_[g].push_back({row.kv.groups[g], row.position, at, 1, open_from(g, row.position)});
+      runs_[g].push_back({row.kv.groups[g], last, at, 1, open_from(g, last)});
     }
-    positions_.push_back(row.position);
-    mtp_head_rows_.push_back({row.token, row.position, row.kv, row.previous_row});
+    positions_.push_back(position);
+    mtp_head_rows_.push_back({row.token, position, row.kv, row.previous_row});
     backend_.add_rows(nullptr, 1);
   }
+}
+
+void Decoder::run_mtp_head(std::span<const MtpHeadRow> rows) {
+  CHECK(mtp_head_ && rows.size() <= kMaxMtpHeadRows);
+  lay_out_mtp_head(rows);
   attention_.begin_step(positions_, runs_);
   ResidualStream& x = mtp_head_->begin(mtp_head_rows_);
-  mtp_head_->write_kv(attention_);
-  attention_.attend_after_first(mtp_head_->layer(), x);
-  if (eagle_mlp_) {
-    const LayerWeights& w = model_.layers()[mtp_head_->layer()];
-    eagle_mlp_->forward(w.feed_forward, w.feed_forward_norm(), x);
+  if (model_.config().assistant) {
+    run_assistant(x);
   } else {
-    feed_forward(mtp_head_->layer(), x);
+    mtp_head_->write_kv(attention_);
+    attention_.attend_after_first(mtp_head_->layer(), x);
+    if (eagle_mlp_) {
+      const LayerWeights& w = model_.layers()[mtp_head_->layer()];
+      eagle_mlp_->forward(w.feed_forward, w.feed_forward_norm(), x);
+    } else {
+      feed_forward(mtp_head_->layer(), x);
+    }
   }
   copy_draft_logits(mtp_head_->end());
   first_projected_.reset();
   backend_.wait();
 }
 
+// Runs the layers of an assistant, which read K and V of layers of the model.
+void Decoder::run_assistant(ResidualStream& x) {
+  for (size_t layer = mtp_head_->layer(); layer < model_.config().layers.size(); ++layer) {
+    const LayerWeights& w = model_.layers()[layer];
+    attention_.write_kv(static_cast<uint32_t>(layer), x);
+    attention_.attend(static_cast<uint32_t>(layer), x);
+    mlp_.forward(w.feed_forward, w.feed_forward_norm(), x);
+    if (w.scale != 1.0f) backend_.scale(x.rows(), w.scale);
+  }
+}
+
 // Projects the outputs of the MTP head and copies the logits to host_logits_. Tokens that the head
 // does not have get no probability.
 void Decoder::copy_draft_logits(Rows hidden) {
   const ModelConfig& c = model_.config();
-  if (!c.eagle) return copy_to_host(project_to_logits(hidden, model_.mtp_head_output()));
+  if (!c.eagle && !c.assistant) {
+    return copy_to_host(project_to_logits(hidden, model_.mtp_head_output()));
+  }
   const PackedMatrix& head = model_.mtp_head_output();
   const Rows logits = buffers_.logits.slice(0, hidden.n_rows).columns(0, head.n_rows());
   backend_.matmul(hidden, head, logits);
-  if (!c.eagle->tokens) return copy_to_host(logits);
+  if (!c.eagle || !c.eagle->tokens) return copy_to_host(logits);
   const std::vector<uint32_t>& tokens = *c.eagle->tokens;
   const auto host = std::span(host_logits_).first(size_t{hidden.n_rows} * c.n_vocab);
   std::ranges::fill(host, -std::numeric_limits<float>::infinity());

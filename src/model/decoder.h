@@ -55,8 +55,9 @@ struct BatchSequence {
 // A token for which the MTP head predicts the next token (MtpHeadBlock).
 struct MtpHeadRow {
   TokenId token = 0;
-  uint32_t position = 0;  // not 0
-  KvView kv;              // has room for the token
+  uint32_t position = 0;   // not 0
+  uint32_t n_drafted = 0;  // number of draft tokens of the sequence before this one
+  KvView kv;               // has room for the token
   // Row of the last run_mtp_head() whose logits gave the token; std::nullopt if the token follows
   // the sequence's newest token, whose hidden state is kept (MtpHeadBlock).
   std::optional<uint32_t> previous_row = {};
@@ -156,6 +157,8 @@ class Decoder {
   void finish(uint32_t layer);
   void feed_forward(uint32_t layer, ResidualStream& x);
   void update_mtp_head();
+  void lay_out_mtp_head(std::span<const MtpHeadRow> rows);
+  void run_assistant(ResidualStream& x);
   // Computes the logits of a row and of its neighbors, unless they are available already. Returns
   // the position of the row in buffers_.logits.
   uint32_t project(size_t row);

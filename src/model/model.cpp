@@ -227,6 +227,7 @@ class ModelLoader {
     TRY_ASSIGN(g.input, tensors_.matrix({kMtpProjection}, config_.n_layers));
     TRY_ASSIGN(g.embedding, tensors_.matrix({kMtpEmbedding}, config_.n_layers));
     TRY_ASSIGN(g.output, tensors_.matrix({kMtpHead}, config_.n_layers));
+    TRY_ASSIGN(g.post, tensors_.matrix({kMtpPost}, config_.n_layers));
     arithmetics_.insert("guesser");
     return {};
   }

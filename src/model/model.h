@@ -128,6 +128,7 @@ struct MtpHeadWeights {
   Buffer embedding_norm, hidden_norm, output_norm;  // [model_dim]
   std::unique_ptr<PackedMatrix> input;              // [model_dim, 2 · model_dim]
   std::unique_ptr<PackedMatrix> embedding, output;  // [n_vocab, model_dim]; null: the model's
+  std::unique_ptr<PackedMatrix> post;               // [model_dim, draft_dim], of an assistant
 };
 
 // Weights of an encoder that the layers do not have. A norm's biases follow its weights.

@@ -6,6 +6,16 @@
 
 namespace kvik {
 
+namespace {
+
+// Returns the config of the model with the width of the head's layers.
+ModelConfig draft_config(ModelConfig config) {
+  config.model_dim = config.draft_dim();
+  return config;
+}
+
+}  // namespace
+
 MtpHeadBlock::Buffers MtpHeadBlock::Buffers::take(const ModelConfig& config, uint32_t n_rows_max,
                                                   RowBuffers& buffers) {
   return {
@@ -14,21 +24,22 @@ MtpHeadBlock::Buffers MtpHeadBlock::Buffers::take(const ModelConfig& config, uin
       .pairs = buffers.take(n_rows_max, 2 * config.model_dim),
       .outputs = buffers.take(std::min(kMaxRows, n_rows_max), config.model_dim),
       .normed = buffers.take(std::min(kMaxRows, n_rows_max),
-                             config.is_mtp_hidden_raw ? config.model_dim : 0),
+                             config.is_mtp_hidden_raw || config.assistant ? config.draft_dim() : 0),
       .taps = buffers.take(
           n_rows_max,
           config.eagle ? static_cast<uint32_t>(config.eagle->taps.size()) * config.model_dim : 0),
-      .stream = ResidualStream::Buffers::take(config, n_rows_max, buffers)};
+      .stream = ResidualStream::Buffers::take(draft_config(config), n_rows_max, buffers)};
 }
 
 MtpHeadBlock::MtpHeadBlock(const Model& model, Backend& backend, KvType kv_type,
                            const Buffers& buffers)
     : model_(model),
       backend_(backend),
+      draft_config_(draft_config(model.config())),
       state_offset_(state_layout(model.config()).offsets[model.config().n_layers]),
       place_(mtp_hidden_place(model.config(), kv_type, backend)),
       buffers_(buffers),
-      x_(backend, model.config(), buffers_.stream) {
+      x_(backend, draft_config_, buffers_.stream) {
   rows_.reserve(buffers.hidden.n_rows);
   tokens_.reserve(buffers.outputs.n_rows);
 }
@@ -82,6 +93,14 @@ void MtpHeadBlock::join(std::span<const TokenId> tokens) {
   const Rows before = buffers_.before.slice(0, n_rows);
   const Rows normed = pairs.columns(c.model_dim, c.model_dim);
   x_.begin_step(n_rows);
+  if (c.assistant) {
+    const Rows rows = buffers_.hidden.slice(0, n_rows);
+    backend_.embed(model_.embedding(), tokens, rows);
+    if (c.embedding_scale != 1.0f) backend_.scale(rows, c.embedding_scale);
+    copy_rows(rows, embedded);
+    copy_rows(before, normed);
+    return backend_.matmul(pairs, *w.input, x_.rows());
+  }
   backend_.embed(model_.mtp_head_embedding(), tokens, x_.rows());
   backend_.rms_norm(x_.rows(), w.embedding_norm.floats(), c.model_dim, c.norm_eps, embedded);
   backend_.rms_norm(before, w.hidden_norm.floats(), c.model_dim, c.norm_eps, normed);
@@ -129,11 +148,24 @@ void MtpHeadBlock::follow(std::span<const TokenId> tokens, std::span<const Run> 
   }
 }
 
+void MtpHeadBlock::follow(std::span<const Run> runs, Rows x) {
+  const ModelConfig& c = model_.config();
+  runs_ = runs;
+  backend_.rms_norm(x, model_.output_norm().floats(), c.model_dim, c.norm_eps,
+                    buffers_.hidden.slice(0, x.n_rows));
+  for (const Run& run : runs) {
+    if (run.n_rows > run.n_draft_tokens) {
+      keep_hidden(run, run.first_row, run.n_rows - run.n_draft_tokens);
+    }
+  }
+}
+
 void MtpHeadBlock::accept(std::span<const uint32_t> n_accepted_drafts) {
   CHECK(n_accepted_drafts.size() == runs_.size());
   for (size_t i = 0; i < runs_.size(); ++i) {
     const Run& run = runs_[i];
     CHECK(n_accepted_drafts[i] <= run.n_draft_tokens);
+    if (n_accepted_drafts[i] == 0) continue;
     keep_hidden(run, run.first_row + run.n_rows - run.n_draft_tokens, n_accepted_drafts[i]);
   }
 }
@@ -155,10 +187,15 @@ ResidualStream& MtpHeadBlock::begin(std::span<const Row> rows) {
 Rows MtpHeadBlock::end() {
   const ModelConfig& c = model_.config();
   const Rows outputs = buffers_.outputs.slice(0, x_.n_rows());
-  if (c.is_mtp_hidden_raw) copy_rows(x_.rows(), outputs);
-  const Rows normed = c.is_mtp_hidden_raw ? buffers_.normed.slice(0, x_.n_rows()) : outputs;
-  backend_.rms_norm(x_.rows(), model_.mtp_head().output_norm.floats(), c.model_dim, c.norm_eps,
+  const bool has_others = c.is_mtp_hidden_raw || c.assistant;
+  const Rows normed = has_others ? buffers_.normed.slice(0, x_.n_rows()) : outputs;
+  backend_.rms_norm(x_.rows(), model_.mtp_head().output_norm.floats(), c.draft_dim(), c.norm_eps,
                     normed);
+  if (c.assistant) {
+    backend_.matmul(normed, *model_.mtp_head().post, outputs);
+  } else if (c.is_mtp_hidden_raw) {
+    copy_rows(x_.rows(), outputs);
+  }
   return normed;
 }
 

@@ -25,6 +25,9 @@ namespace kvik {
 // of some layers, to which the layer adds, and Q, K and V are projections of both norms,
 // concatenated.
 //
+// An assistant (AssistantConfig) has no K and V. Its hidden state of a draft token is a projection
+// of its own output.
+//
 // K and V of a token therefore depend on no later token and are stored in the same pages as those
 // of the other layers. The hidden state of the newest token is a part of the sequence's recurrent
 // state; in models without recurrent layers it lies in the page of that token (MtpHiddenPlace), so
@@ -38,7 +41,7 @@ class MtpHeadBlock {
     Rows before;   // [n_rows_max, model_dim], hidden state of the token before each row
     Rows pairs;    // [n_rows_max, 2 · model_dim]
     Rows outputs;  // [kMaxRows, model_dim], normed outputs of the last pass, or raw ones
-    Rows normed;   // [kMaxRows, model_dim], normed outputs if `outputs` is raw
+    Rows normed;   // [kMaxRows, draft_dim], normed outputs if `outputs` has others
     Rows taps;     // [n_rows_max, n_taps · model_dim], hidden states for an EAGLE-3 head
     ResidualStream::Buffers stream;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
@@ -66,6 +69,8 @@ class MtpHeadBlock {
   // borrowed until accept().
   void follow(std::span<const TokenId> tokens, std::span<const Run> runs, Rows x,
               AttentionBlock& attention);
+  // For an assistant, which has no K and V: keeps the hidden states. x: the rows of `runs`.
+  void follow(std::span<const Run> runs, Rows x);
   // Keeps the hidden states for the first n_accepted_drafts[i] draft tokens of run i of the step,
   // which were accepted.
   void accept(std::span<const uint32_t> n_accepted_drafts);
@@ -95,6 +100,7 @@ class MtpHeadBlock {
 
   const Model& model_;
   Backend& backend_;
+  const ModelConfig draft_config_;             // config of the layers, which may be narrower
   const uint64_t state_offset_;                // in a recurrent state
   const std::optional<MtpHiddenPlace> place_;  // in a page
   Buffers buffers_;

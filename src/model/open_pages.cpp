@@ -73,6 +73,15 @@ void OpenPages::add(std::byte* slot, uint32_t first_position, uint32_t n_rows) {
   }
 }
 
+void OpenPages::add_computed(std::byte* slot, uint32_t position) {
+  first_page_ = position / kPageTokens;
+  begin_ = of_.front().size();
+  for (uint32_t g = 0; g < n_groups_; ++g) {
+    CHECK(begin_ < of_[g].capacity());
+    of_[g].push_back(page_in_slot(slot, first_page_) + g * group_bytes_);
+  }
+}
+
 std::span<std::byte* const> OpenPages::pages(uint32_t group, uint32_t position) const {
   return std::span(of_[group]).subspan(begin_ + position / kPageTokens - first_page_);
 }

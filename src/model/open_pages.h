@@ -42,6 +42,8 @@ class OpenPages {
   // token is among these rows, because masked rows must hold finite numbers. Call at most once per
   // step for each slot.
   void add(std::byte* slot, uint32_t first_position, uint32_t n_rows);
+  // Adds the page of a row that was computed by an earlier step, to be read only.
+  void add_computed(std::byte* slot, uint32_t position);
   // Returns the pages of the sequence that was added last, beginning with that of `position`.
   std::span<std::byte* const> pages(uint32_t group, uint32_t position) const;
 

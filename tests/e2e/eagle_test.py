@@ -337,7 +337,7 @@ class Circle(unittest.TestCase):
             self.assertNotIn("EAGLE", log)
             self.assertEqual(n, 0)
             shutil.copytree(os.path.join(root, "My-EAGLE3-head"), os.path.join(root, "eagle3"))
-            self.assertIn("2 EAGLE-3 heads are beside the model", accepted()[1])
+            self.assertIn("2 draft heads are beside the model", accepted()[1])
             shutil.rmtree(os.path.join(root, "eagle3"))
             del head.tensors["fc.weight"]
             head.write(os.path.join(root, "My-EAGLE3-head"))

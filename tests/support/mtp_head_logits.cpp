@@ -41,7 +41,8 @@ void print(std::span<const float> logits) {
 class MtpHeadDrafts {
  public:
   MtpHeadDrafts(const Model& model, Backend& backend)
-      : decoder_(model, backend, KvType::kF32, kMaxRows),
+      : has_assistant_(model.config().assistant.has_value()),
+        decoder_(model, backend, KvType::kF32, kMaxRows),
         kv_(backend.memory(), 64 * decoder_.groups().n_groups() * decoder_.page_bytes(),
             KvLayout(decoder_.page_bytes(), std::vector<GroupRule>(decoder_.groups().n_groups())),
             clock_),
@@ -55,22 +56,25 @@ class MtpHeadDrafts {
       const BatchSequence step{.tokens = std::span(ids).subspan(n, n_new),
                                .first_position = n,
                                .kv = view(ids.size()),
-                               .want = OutputRows::kNone};
+                               .want = has_assistant_ ? OutputRows::kLast : OutputRows::kNone};
       decoder_.forward(std::span(&step, 1));
       n += n_new;
-      run(ids[n], n, std::nullopt);
-      for (; chunk == 0 && n + 1 < ids.size(); ++n) run(ids[n + 1], n + 1, 0);
+      run(ids[n], n, 0);
+      for (uint32_t drafted = 1; chunk == 0 && n + 1 < ids.size(); ++n, ++drafted) {
+        run(ids[n + 1], n + 1, drafted);
+      }
     }
   }
 
  private:
   static constexpr uint32_t kMaxRows = 160;
 
-  void run(TokenId token, uint32_t position, std::optional<uint32_t> previous_row) {
+  void run(TokenId token, uint32_t position, uint32_t n_drafted) {
     const MtpHeadRow row{.token = token,
                          .position = position,
+                         .n_drafted = n_drafted,
                          .kv = view(position + 1),
-                         .previous_row = previous_row};
+                         .previous_row = n_drafted > 0 ? std::optional(0u) : std::nullopt};
     decoder_.run_mtp_head(std::span(&row, 1));
     print(decoder_.mtp_head_logits(0));
   }
@@ -83,6 +87,7 @@ class MtpHeadDrafts {
     return {.groups = addresses_, .state = state_.data()};
   }
 
+  const bool has_assistant_;
   SteadyClock clock_;
   Decoder decoder_;
   KvCache kv_;

@@ -6,6 +6,17 @@
 
 namespace kvik {
 
+namespace {
+
+// Returns the number of tokens that fit into the pages of every group.
+uint64_t n_tokens_in_all_groups(const PageTable& table) {
+  uint32_t n_pages = table.n_pages();
+  for (uint32_t g = 1; g < table.n_groups(); ++g) n_pages = std::min(n_pages, table.n_pages(g));
+  return uint64_t{n_pages} * kPageTokens;
+}
+
+}  // namespace
+
 MtpHeadDrafter::MtpHeadDrafter(Decoder& decoder, uint32_t n_vocab, const Clock& clock)
     : decoder_(decoder), clock_(clock), sampler_(n_vocab) {
   lanes_.reserve(Decoder::kMaxMtpHeadRows);
@@ -22,7 +33,7 @@ void MtpHeadDrafter::begin_step(std::span<Sequence* const> sequences, uint32_t n
   }
   for (uint32_t n = 0; n < n_max; ++n) {
     std::erase_if(lanes_, [&](const Lane& lane) {
-      return lane.sequence->n_cached + uint64_t{n} >= lane.sequence->table.n_tokens_max();
+      return lane.sequence->n_cached + uint64_t{n} >= n_tokens_in_all_groups(lane.sequence->table);
     });
     if (lanes_.empty()) return;
     const TimePoint begin = clock_.now();
@@ -47,6 +58,7 @@ void MtpHeadDrafter::pass(uint32_t n_drafted) {
     }
     MtpHeadRow row{.token = sequence.tokens.back(),
                    .position = sequence.n_cached + n_drafted,
+                   .n_drafted = n_drafted,
                    .kv = {.groups = std::span(page_tables_).subspan(begin, n_groups),
                           .state = sequence.table.state(),
                           .open = sequence.table.open_pages()}};

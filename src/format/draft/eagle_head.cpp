@@ -1,7 +1,6 @@
 #include "format/draft/eagle_head.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -13,9 +12,7 @@
 
 #include "catalogue/read_eagle.h"
 #include "catalogue/tensor_roles.h"
-#include "format/arranged_tensors.h"
-#include "format/hf/tensor_shapes.h"
-#include "format/joined_files.h"
+#include "format/draft/joined_head.h"
 #include "format/quoted.h"
 #include "format/source_config.h"
 
@@ -24,11 +21,11 @@ namespace {
 
 using enum TensorRole;
 
-struct HeadTensor {
+struct EagleTensor {
   std::string_view name;  // in a GGUF file of the head
   TensorRole role;
 };
-constexpr HeadTensor kTensors[] = {
+constexpr EagleTensor kTensors[] = {
     {"token_embd.weight", kMtpEmbedding},
     {"output.weight", kMtpHead},
     {"output_norm.weight", kMtpOutputNorm},
@@ -68,10 +65,17 @@ Result<std::vector<int64_t>> read_tokens(ModelSource& head, size_t index) {
   return tokens;
 }
 
+TensorRole role_in(const ModelConfig& model, TensorRole role) {
+  if (role != kFfnNorm) return role;
+  if (model.is_ffn_norm_post_attention) return kPostAttentionNorm;
+  return model.is_ffn_norm_bare ? kBareFfnNorm : kFfnNorm;
+}
+
 // Gives the tensors of the head the names that they have in the model, and reads the tokens of its
 // output projection.
-Result<void> rename_tensors(ModelSource& head, const ModelConfig& model, Metadata& keys) {
-  std::vector<ArrangedTensor> arranged;
+Result<void> take_tensors(ModelSource& head, const ModelConfig& model, Metadata& keys) {
+  std::vector<TensorId> ids;
+  std::vector<size_t> indices;
   for (size_t i = 0; i < head.tensors().size(); ++i) {
     const std::string& name = head.tensors()[i].name;
     if (name == kTokens) {
@@ -79,54 +83,16 @@ Result<void> rename_tensors(ModelSource& head, const ModelConfig& model, Metadat
       keys.insert(kEagleTokens, std::move(tokens));
       continue;
     }
-    const auto* known = std::ranges::find(kTensors, name, &HeadTensor::name);
+    const auto* known = std::ranges::find(kTensors, name, &EagleTensor::name);
     if (known == std::end(kTensors)) {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tensor {} is not supported in an EAGLE-3 head", quoted(name)));
     }
-    TensorRole role = known->role;
-    if (role == kFfnNorm && model.is_ffn_norm_post_attention) role = kPostAttentionNorm;
-    if (role == kFfnNorm && model.is_ffn_norm_bare) role = kBareFfnNorm;
-    ArrangedTensor tensor = unchanged_tensor(head, i);
-    tensor.info.name = name_of(TensorId{role, model.n_layers});
-    if (is_list(kind_of(role))) hf::store_floats(tensor, Arrangement::kFloats);
-    arranged.push_back(std::move(tensor));
+    ids.push_back({role_in(model, known->role), model.n_layers});
+    indices.push_back(i);
   }
-  arrange(head, std::move(arranged));
+  rename_tensors(head, ids, indices);
   return {};
-}
-
-// Checks that the head has the tensors of its layer, in the right shapes.
-Result<void> check_tensors(const ModelSource& head, const ModelConfig& joined) {
-  const TensorTable table(joined);
-  for (const TensorSpec& spec : table.all()) {
-    if (!is_of_layer(spec.id.role) || spec.id.layer != joined.n_layers) continue;
-    const auto found = head.find(name_of(spec.id));
-    if (!found && spec.is_optional) continue;
-    const auto* known = std::ranges::find(kTensors, spec.id.role, &HeadTensor::role);
-    const std::string_view name =
-        known == std::end(kTensors) ? "blk.0.ffn_norm.weight" : known->name;
-    if (!found) {
-      return fail(ErrorCode::kCorrupt, fmt::format("tensor '{}' of the head is missing", name));
-    }
-    const std::vector<uint64_t>& shape = head.tensors()[*found].shape;
-    if (shape == spec.shape) continue;
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("tensor '{}' of the head has the shape [{}], expected [{}]", name,
-                            fmt::join(shape, ", "), fmt::join(spec.shape, ", ")));
-  }
-  return {};
-}
-
-// Removes the tensors of the model's own MTP layers: the head's tensors have the same names.
-void leave_out_mtp_layers(ModelSource& source, const ModelConfig& config) {
-  std::vector<ArrangedTensor> rest;
-  for (size_t i = 0; i < source.tensors().size(); ++i) {
-    const auto id = tensor_named(source.tensors()[i].name);
-    const bool is_of_mtp = id && is_of_layer(id->role) && id->layer >= config.n_layers;
-    if (!is_of_mtp) rest.push_back(unchanged_tensor(source, i));
-  }
-  if (rest.size() < source.tensors().size()) arrange(source, std::move(rest));
 }
 
 Result<ModelConfig> config_with(const ModelSource& model, const ModelSource& head,
@@ -155,28 +121,23 @@ bool is_eagle_head(const ModelSource& source) {
 }
 
 Result<std::unique_ptr<ModelSource>> with_eagle_head(std::unique_ptr<ModelSource>& model,
-                                                     std::unique_ptr<ModelSource> head) {
+                                                     std::unique_ptr<ModelSource> source) {
+  const std::string label = source->label();
   const auto add = [&]() -> Result<std::unique_ptr<ModelSource>> {
     TRY_ASSIGN(const ModelConfig plain, config_of(*model));
-    Metadata keys = head->metadata();
-    TRY(rename_tensors(*head, plain, keys));
-    TRY_ASSIGN(const ModelConfig config, config_with(*model, *head, keys));
-    TRY(check_tensors(*head, config));
-    Metadata all = model->metadata();
-    const std::string prefix = fmt::format("{}.", kEagleArchitecture);
-    for (const auto& [key, value] : keys.values()) {
-      if (key.starts_with(prefix)) all.replace(key, value);
+    DraftHead head{.source = std::move(source),
+                   .config = {},
+                   .keys = {},
+                   .prefix = fmt::format("{}.", kEagleArchitecture),
+                   .tensors = {}};
+    head.keys = head.source->metadata();
+    TRY(take_tensors(*head.source, plain, head.keys));
+    TRY_ASSIGN(head.config, config_with(*model, *head.source, head.keys));
+    for (const auto& [name, role] : kTensors) {
+      head.tensors.push_back({{role_in(plain, role), plain.n_layers}, std::string(name)});
     }
-    std::string label = model->label();
-    leave_out_mtp_layers(*model, plain);
-    std::vector<std::unique_ptr<ModelSource>> pieces;
-    pieces.push_back(std::move(model));
-    pieces.push_back(std::move(head));
-    TRY_ASSIGN(auto joined, join_files(std::move(pieces)));
-    joined->describe(std::move(label), std::move(all));
-    return joined;
+    return join_head(model, std::move(head));
   };
-  const std::string label = head->label();
   auto joined = add();
   if (joined) return joined;
   return fail(joined.error().code,

@@ -12,10 +12,10 @@ bool is_eagle_head(const ModelSource& source);
 
 // Returns the model with the head, which takes the place of the model's own MTP head: the tensors
 // of the head become those of the layer after the last one, and its keys are added to the model's.
-// `head` has the tensors of a GGUF file of llama.cpp. Errors: those of add_eagle_head(), and
+// `source` has the tensors of a GGUF file of llama.cpp. Errors: those of add_eagle_head(), and
 // kCorrupt or kUnsupported for a tensor that is missing, unknown or of another shape; `model` is
 // unchanged then.
 Result<std::unique_ptr<ModelSource>> with_eagle_head(std::unique_ptr<ModelSource>& model,
-                                                     std::unique_ptr<ModelSource> head);
+                                                     std::unique_ptr<ModelSource> source);
 
 }  // namespace kvik
