@@ -65,7 +65,7 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
   std::unique_ptr<Model> draft;            // null: none (load_draft())
-  std::string draft_spec;                  // draft model that remains to be loaded; empty: none
+  std::string draft_spec = {};             // draft model that remains to be loaded; empty: none
   std::shared_ptr<const Adapter> adapter;  // null: none
   Printable id;                            // model_id()
   std::string spec;                        // argument of open_model()
