@@ -5,13 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "catalogue/family.h"
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
@@ -373,30 +371,6 @@ Result<uint32_t> read_n_vocab(const Metadata& metadata, const KeyReader& keys) {
 
 }  // namespace
 
-const AttentionConfig& ModelConfig::attention() const {
-  const auto first =
-      std::ranges::find_if(layers, [](const LayerConfig& layer) { return layer.if_attention(); });
-  CHECK(first != layers.end());
-  return first->attention();
-}
-
-uint32_t ModelConfig::n_attention_layers() const {
-  return static_cast<uint32_t>(std::ranges::count_if(
-      std::span(layers).first(n_layers),
-      [](const LayerConfig& layer) { return layer.if_attention() != nullptr; }));
-}
-
-uint32_t ModelConfig::n_state_layers() const {
-  return static_cast<uint32_t>(std::ranges::count_if(layers, &LayerConfig::has_state));
-}
-
-const ExpertsConfig* ModelConfig::experts() const {
-  for (const LayerConfig& layer : layers) {
-    if (const ExpertsConfig* experts = layer.experts()) return experts;
-  }
-  return nullptr;
-}
-
 Result<ModelConfig> read_config(const Metadata& metadata) {
   TRY_ASSIGN(const auto architecture, metadata.get_string("general.architecture"));
   if (!architecture) {
@@ -484,14 +458,6 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
 Result<LayerConfig> usual_mtp_layer(const KeyReader&, const ModelConfig& config) {
   return LayerConfig{.mixer = config.attention(),
                      .feed_forward = config.layers.back().feed_forward};
-}
-
-ModelConfig without_mtp_head(ModelConfig config) {
-  config.layers.resize(config.n_layers);
-  config.has_mtp_head = config.has_mtp_embedding = config.has_mtp_output = false;
-  config.eagle.reset();
-  config.assistant.reset();
-  return config;
 }
 
 }  // namespace kvik
