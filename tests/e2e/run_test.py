@@ -295,7 +295,7 @@ class WrongUse(unittest.TestCase):
     def test_models_that_do_not_exist_are_named(self):
         self.refused(1, ("run", "nowhere.gguf", "-p", "x"), "nowhere.gguf")
         self.refused((1, 2), ("run", "synthetic:huge-900b", "-p", "x"), "huge-900b")
-        self.refused((1, 2), ("run", "synthetic:test-llama:q9_0", "-p", "x"), "q1_0")
+        self.refused((1, 2), ("run", "synthetic:test-llama:q9_0", "-p", "x"), "q9_0")
 
     def test_files_that_are_no_models_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
