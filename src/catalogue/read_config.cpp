@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -89,17 +90,20 @@ Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, co
   }
   TRY_ASSIGN(const std::vector<uint32_t> by_layer,
              keys.counts_or_none("attention.head_count_kv", c.n_listed_layers(), kMaxHeads));
-  const uint32_t most = std::ranges::max(by_layer);
+  // Those of MTP layers do not count.
+  const uint32_t most = std::ranges::max(std::span(by_layer).first(c.n_layers));
+  if (most == 0) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' lists no KV heads at all, expected at least one attention layer",
+                            keys.full("attention.head_count_kv")));
+  }
   for (const uint32_t n : by_layer) {
     if (n == 0 || n == most) continue;
     return fail(ErrorCode::kUnsupported,
                 fmt::format("'{}' lists {} and {}, expected one number beside 0",
                             keys.full("attention.head_count_kv"), n, most));
   }
-  if (most > 0) return most;
-  return fail(ErrorCode::kUnsupported,
-              fmt::format("'{}' lists no KV heads at all, expected at least one attention layer",
-                          keys.full("attention.head_count_kv")));
+  return most;
 }
 
 // Reads the number of KV heads of the first attention layer, and the size of the widest MLP.

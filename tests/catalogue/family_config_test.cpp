@@ -362,6 +362,9 @@ TEST(FamilyConfig, layers_of_nemotron_do_one_thing_each) {
   const TensorTable table(latent);
   EXPECT_EQ(table.find({TensorRole::kExpertUp, 1})->shape.back(), 40u);
   EXPECT_EQ(table.find({TensorRole::kExpertsLatentDown, 1})->shape.front(), 40u);
+  Keys mtp = keys;  // the layer with KV heads becomes an MTP layer
+  EXPECT_THAT(error_of(mtp.set("nextn_predict_layers", uint64_t{4})).message,
+              HasSubstr("lists no KV heads at all"));
   keys.set("feed_forward_length", std::vector<uint64_t>{0, 96, 7, 0, 128, 0});
   EXPECT_THAT(error_of(keys).message, HasSubstr("is 7 for layer 2, which has KV heads"));
 }

@@ -15,6 +15,8 @@ namespace kvik {
 namespace {
 
 constexpr size_t kHalvesBytes = sizeof(uint16_t) * kPanelColumns;
+// With a larger scale, some factor and level would make an infinite value.
+constexpr float kMaxRowScale = 0x1p112f;
 
 // Returns the offset of the four bytes of one column in a group.
 size_t place(uint32_t group, uint32_t column) {
@@ -280,7 +282,8 @@ bool pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uin
   for (; !row.empty(); row = row.subspan(in_file.block.bytes)) {
     read_block(in_file, row.data(), numbers);
     if (has_halves)
-      is_finite &= has_f32 ? std::isfinite(numbers.row_scale) : is_finite_f16(numbers.scale);
+      is_finite &=
+          has_f32 ? std::abs(numbers.row_scale) < kMaxRowScale : is_finite_f16(numbers.scale);
     if (in_file.has_minimum) is_finite &= is_finite_f16(numbers.minimum);
     if (packed.to_panel) packed.to_panel(numbers);
     if (has_f32) {

@@ -15,6 +15,7 @@ namespace kvik::families {
 namespace {
 
 constexpr uint64_t kMaxStreams = 8;
+constexpr float kMaxCutoff = 100;        // in deviations
 constexpr double kUsualGemma3nCap = 30;  // llama.cpp's files of Gemma 3n do not state the soft cap
 
 AttentionConfig& attention_of(LayerConfig& layer) { return std::get<AttentionConfig>(layer.mixer); }
@@ -186,6 +187,12 @@ Result<void> finish_gemma3n(const KeyReader& keys, ModelConfig& config) {
   TRY_ASSIGN(config.logit_soft_cap, keys.real("final_logit_softcapping", kUsualGemma3nCap));
   TRY_ASSIGN(const auto cutoffs, keys.extended_reals("activation_sparsity_scale", config.n_layers));
   for (uint32_t i = 0; i < config.n_layers; ++i) {
+    if (std::isfinite(cutoffs[i]) && std::abs(cutoffs[i]) > kMaxCutoff) {
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("'{}' holds {}, expected numbers from {} to {} or -inf",
+                      keys.full("activation_sparsity_scale"), cutoffs[i], -kMaxCutoff, kMaxCutoff));
+    }
     std::get<MlpConfig>(config.layers[i].feed_forward).activation.cutoff = cutoffs[i];
   }
   return {};

@@ -112,8 +112,8 @@ Result<Metadata> read_keys(const json::value& parsed) {
              hf::read_folder_config(json::serialize(json::value(std::move(layer)))));
   if (!config.vectors.empty() || config.quantization || config.block_floats) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("{}: this EAGLE-3 head is quantized or has LongRoPE, expected one with "
-                            "neither",
+                fmt::format("{}: this EAGLE-3 head is quantized or has RoPE with divisors (llama3, "
+                            "LongRoPE), expected one with neither",
                             kFile));
   }
   Metadata keys;

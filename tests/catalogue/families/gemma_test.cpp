@@ -114,6 +114,8 @@ TEST(LayerKinds, gemma_3n_states_its_streams) {
               HasSubstr("has 5 entries, expected 10"));
   EXPECT_THAT(error_of("activation_sparsity_scale", std::vector<double>(10, HUGE_VAL)),
               HasSubstr("holds inf, expected a finite number"));
+  EXPECT_THAT(error_of("activation_sparsity_scale", std::vector<double>(10, -1e38)),
+              HasSubstr("holds -1e+38, expected numbers from -100 to 100 or -inf"));
 }
 
 TEST(LayerKinds, what_a_reading_layer_has_of_its_own_k_and_v_is_left_alone) {
