@@ -90,7 +90,7 @@ Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, co
   }
   TRY_ASSIGN(const std::vector<uint32_t> by_layer,
              keys.counts_or_none("attention.head_count_kv", c.n_listed_layers(), kMaxHeads));
-  // Those of MTP layers do not count.
+  // Heads of MTP layers are left out.
   const uint32_t most = std::ranges::max(std::span(by_layer).first(c.n_layers));
   if (most == 0) {
     return fail(ErrorCode::kUnsupported,
