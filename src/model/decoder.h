@@ -59,7 +59,7 @@ struct MtpHeadRow {
   uint32_t n_drafted = 0;  // number of draft tokens of the sequence before this one
   KvView kv;               // has room for the token
   // Row of the last run_mtp_head() whose logits gave the token; std::nullopt if the token follows
-  // the sequence's newest token, whose hidden state is kept (MtpHeadBlock).
+  // the sequence's newest token (see MtpHeadBlock).
   std::optional<uint32_t> previous_row = {};
 };
 

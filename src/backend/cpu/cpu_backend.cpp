@@ -93,21 +93,25 @@ class CpuBackend final : public Backend {
   void gather(Rows x, std::span<const uint32_t> rows, Rows out) override;
   void add(Rows x, Rows y) override;
   void add_bias(Rows x, const float* bias) override;
-  void scale(Rows x, float factor) override;
+  void scale(Rows x, float factor) override { on_pieces(x, isa_.rows.scale, factor); }
   void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override;
   void scale_rows(Rows x, std::span<const float> factors) override;
   void scale_heads(Rows x, uint32_t head_dim, Rows factors) override;
   void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) override;
   void clear(Rows x) override;
-  void soft_cap(Rows x, float cap) override;
+  void soft_cap(Rows x, float cap) override { on_pieces(x, isa_.rows.soft_cap, cap); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override;
   void limited_silu(Rows gate, Rows up, float limit, Rows out) override;
   bool has_xielu() const override { return true; }
-  void xielu(Rows x, const Xielu& parameters) override;
+  void xielu(Rows x, const Xielu& parameters) override {
+    on_pieces(x, isa_.rows.xielu, parameters);
+  }
   bool has_streams() const override { return true; }
   void add_weighted_heads(Rows x, Rows y, Rows weights) override;
   void match_magnitude(Rows x, Rows like) override;
-  void cut_off(Rows x, float cutoff) override;
+  void cut_off(Rows x, float cutoff) override {
+    for_rows(x, [&](size_t row) { isa_.rows.cut_off(row_of(x, row), cutoff, x.n_cols); });
+  }
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override;
   void change_basis(Rows x, const HeadBasis& basis) override;
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
@@ -143,6 +147,11 @@ class CpuBackend final : public Backend {
   void for_rows(Rows x, const Body& body);
   template <class Body>
   void for_pieces(Rows x, const Body& body);
+  // Applies a kernel of one row and a parameter to all of x.
+  void on_pieces(Rows x, auto kernel, const auto& parameter) {
+    for_pieces(
+        x, [&](size_t row, auto first, auto n) { kernel(row_of(x, row) + first, parameter, n); });
+  }
   // Writes K by channel of those pages that the run has filled.
   void write_channels(const KvTarget& kv, const KvRun& run);
 
@@ -308,12 +317,6 @@ void CpuBackend::add_bias(Rows x, const float* bias) {
   });
 }
 
-void CpuBackend::scale(Rows x, float factor) {
-  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
-    isa_.rows.scale(row_of(x, row) + first, factor, n);
-  });
-}
-
 void CpuBackend::add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) {
   for (const RowGroup& group : groups.groups) {
     CHECK(group.matrix < groups.n_matrices && group.first + group.n_rows <= x.n_rows);
@@ -348,12 +351,6 @@ void CpuBackend::scale_columns(Rows x, std::span<const uint32_t> rows, const flo
   }
 }
 
-void CpuBackend::soft_cap(Rows x, float cap) {
-  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
-    isa_.rows.soft_cap(row_of(x, row) + first, cap, n);
-  });
-}
-
 void CpuBackend::gated_activation(Activation activation, Rows gate, Rows up, Rows out) {
   CHECK(same_shape(gate, up) && same_shape(gate, out));
   for_pieces(gate, [&](size_t row, uint32_t first, uint32_t n) {
@@ -370,15 +367,9 @@ void CpuBackend::limited_silu(Rows gate, Rows up, float limit, Rows out) {
   });
 }
 
-void CpuBackend::xielu(Rows x, const Xielu& parameters) {
-  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
-    isa_.rows.xielu(row_of(x, row) + first, parameters, n);
-  });
-}
-
 void CpuBackend::add_weighted_heads(Rows x, Rows y, Rows weights) {
-  CHECK(x.n_rows == y.n_rows && x.n_rows == weights.n_rows);
-  CHECK(y.n_cols == x.n_cols * weights.n_cols);
+  CHECK(x.n_rows == y.n_rows && x.n_rows == weights.n_rows &&
+        y.n_cols == x.n_cols * weights.n_cols);
   for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
     for (uint32_t head = 0; head < weights.n_cols; ++head) {
       isa_.rows.add_scaled(row_of(x, row) + first, row_of(y, row) + size_t{head} * x.n_cols + first,
@@ -388,17 +379,12 @@ void CpuBackend::add_weighted_heads(Rows x, Rows y, Rows weights) {
 }
 
 void CpuBackend::match_magnitude(Rows x, Rows like) {
-  constexpr float kLeast = 1e-5f;
   CHECK(same_shape(x, like));
   for_rows(x, [&](size_t row) {
     const float wanted = std::sqrt(isa_.rows.mean_square(row_of(like, row), x.n_cols));
     const float own = isa_.rows.mean_square(row_of(x, row), x.n_cols);
-    isa_.rows.scale(row_of(x, row), wanted / std::sqrt(std::max(own, kLeast)), x.n_cols);
+    isa_.rows.scale(row_of(x, row), wanted / std::sqrt(std::max(own, 1e-5f)), x.n_cols);
   });
-}
-
-void CpuBackend::cut_off(Rows x, float cutoff) {
-  for_rows(x, [&](size_t row) { isa_.rows.cut_off(row_of(x, row), cutoff, x.n_cols); });
 }
 
 void CpuBackend::rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) {

@@ -70,7 +70,7 @@ Result<ElementType> read_element_type(GgufCursor& in, std::string_view name) {
   const auto* found = std::ranges::find(kInterleavedTypes, id, &InterleavedType::id);
   if (found != std::end(kInterleavedTypes)) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("tensor {} has element type {} ({}), whose rows are interleaved for "
+                fmt::format("tensor {} has element type {} ({}), with rows interleaved for "
                             "ik_llama.cpp, expected a file with {}",
                             quoted(name), id, found->name, found->plain));
   }
