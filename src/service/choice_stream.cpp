@@ -115,8 +115,16 @@ EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   text_bytes_ += static_cast<uint32_t>(whole.size());
   if (parts_ && parts_->may_reason()) token_ends_.push_back(text_bytes_);
   std::string text = stops_.push(whole);
-  if (!text.empty()) send(std::move(text), std::nullopt);
+  if (!text.empty() || tells_token(event)) send(std::move(text), std::nullopt);
   return stops_.matched() || ends_after_call() ? Verdict::kStop : Verdict::kContinue;
+}
+
+// Returns whether a token without text has a chunk of its own: if the client asked for ids or
+// log probabilities and no earlier text is held back, which would come after it.
+bool ChoiceStream::tells_token(const TokenEvent& event) const {
+  const bool is_asked_for = output().return_token_ids || event.chosen;
+  const bool is_holding = detokenizer_.is_holding() || !stops_.held().empty();
+  return is_asked_for && !is_holding && !stops_.matched();
 }
 
 // Returns whether the choice ends after the last call that is allowed: once its closing marks are

@@ -72,6 +72,7 @@ class ChoiceStream final : public EventSink {
   void prompt_to_chunk(TokenId id, std::span<const float> logits);
   std::string text_of(TokenId id) const;
   std::string said(TokenId id);
+  bool tells_token(const TokenEvent& event) const;
   void echo_prompt();
   void send(std::string text, std::optional<FinishReason> finish);
   uint32_t n_reasoning_tokens() const;

@@ -22,6 +22,9 @@ class Detokenizer {
   // Returns U+FFFD for the bytes that are still held back; empty if there are none.
   std::string finish();
 
+  // Returns whether bytes are held back.
+  bool is_holding() const { return !pending_.empty(); }
+
  private:
   const Tokenizer& tokenizer_;
   Tokenizer::Special special_;

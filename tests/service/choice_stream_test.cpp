@@ -23,15 +23,17 @@ constexpr std::string_view kCall =
 class RecordingSink final : public CompletionSink {
  public:
   void on_chunk(CompletionChunk chunk) override {
-    for (AnswerPart& part : chunk.parts) append(parts, std::move(part));
+    for (const AnswerPart& part : chunk.parts) append(parts, part);
     if (chunk.finish) finish = chunk.finish;
     ended_itself = chunk.ended_itself;
+    chunks.push_back(std::move(chunk));
   }
   void on_done(const Usage&) override {}
 
   std::vector<AnswerPart> parts;
   std::optional<FinishReason> finish;
   bool ended_itself = false;
+  std::vector<CompletionChunk> chunks;
 };
 
 class ChoiceStreamTest : public testing::Test {
@@ -164,6 +166,39 @@ TEST_F(ChoiceStreamTest, remembers_no_calls_without_markup) {
   run("```json\n{\"name\": \"f\", \"arguments\": {}}\n```", std::nullopt);
   EXPECT_EQ(n_calls(sink->parts), 1u);
   EXPECT_EQ(remembered(called()), "");
+}
+
+// Returns the ids of each chunk of an answer.
+std::vector<std::vector<TokenId>> ids_of_chunks(const std::vector<TokenId>& ids,
+                                                bool return_token_ids) {
+  const ToyTokenizer tokenizer{""};
+  const auto sink = std::make_shared<RecordingSink>();
+  auto output = std::make_shared<OutputOptions>();
+  output->return_token_ids = return_token_ids;
+  output->stop = {"xyz"};
+  auto state = std::make_shared<CompletionState>();
+  state->sink = sink;
+  state->n_running = 1;
+  ChoiceStream stream(tokenizer, state, {.output = output});
+  for (const TokenId id : ids) stream.on_token({.id = id, .chosen = {}, .top = {}});
+  stream.on_finish(FinishReason::kLength, {});
+  std::vector<std::vector<TokenId>> all;
+  for (const CompletionChunk& chunk : sink->chunks) all.push_back(chunk.token_ids);
+  return all;
+}
+
+TEST(ChoiceStream, a_token_without_text_has_a_chunk_if_ids_are_asked_for) {
+  using Ids = std::vector<std::vector<TokenId>>;
+  EXPECT_EQ(ids_of_chunks({kEnd, kEnd, 'a'}, true), (Ids{{kEnd}, {kEnd}, {'a'}, {}}));
+  EXPECT_EQ(ids_of_chunks({kEnd, kEnd, 'a'}, false), (Ids{{}, {}}));
+}
+
+TEST(ChoiceStream, a_token_without_text_waits_for_earlier_text) {
+  using Ids = std::vector<std::vector<TokenId>>;
+  constexpr TokenId kFirstOfTwo = 0xC3, kSecondOfTwo = 0xA9;
+  EXPECT_EQ(ids_of_chunks({kFirstOfTwo, kEnd, kSecondOfTwo}, true),
+            (Ids{{kFirstOfTwo, kEnd, kSecondOfTwo}, {}}));
+  EXPECT_EQ(ids_of_chunks({'x', kEnd, 'a'}, true), (Ids{{'x', kEnd, 'a'}, {}}));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ Redis is stopped (SIGSTOP) and new prompts are sent: the first one waits for Red
 time of the tier's own threads are per thousand tokens.
 """
 import argparse
+import atexit
 import http.client
 import json
 import os
@@ -28,6 +29,7 @@ class Server:
         self.port = free_port()
         self.process = subprocess.Popen([args.kvik, "serve", args.model, "--port", str(self.port), "--kv-memory", "1GiB", "--kv-type",
                                          args.kv_type, *flags], stderr=subprocess.DEVNULL)
+        atexit.register(self.stop)
         while True:
             try:
                 return self.wait_for_health()
@@ -50,8 +52,11 @@ class Server:
                 "logprobs": 5, "stream_options": {"include_usage": True}}
         begin = time.perf_counter()
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        if response.status != 200:
+            raise RuntimeError(f"the server answered {response.status}: {response.read().decode()}")
         times, cached, output = [], None, []
-        for line in connection.getresponse():
+        for line in response:
             if not line.startswith(b"data: {"):
                 continue
             event = json.loads(line[6:])
