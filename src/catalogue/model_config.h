@@ -370,8 +370,11 @@ struct ModelConfig {
 
 // Reads the geometry and features of a model from the keys of a GGUF file. Errors: kUnsupported for
 // an unknown architecture or feature (the message lists the known ones), kCorrupt for a missing key
-// or an impossible value.
-Result<ModelConfig> read_config(const Metadata& metadata);
+// or an impossible value. Keys of a draft head count only if the head was added to the model: a
+// model's own file may have keys of any name.
+enum class DraftHeadKeys : uint8_t { kIgnored, kRead };
+Result<ModelConfig> read_config(const Metadata& metadata,
+                                DraftHeadKeys head_keys = DraftHeadKeys::kIgnored);
 
 // Returns the model without its MTP head, for files that announce one but do not contain it.
 ModelConfig without_mtp_head(ModelConfig config);

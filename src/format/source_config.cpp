@@ -49,7 +49,9 @@ void replace_absent_experts(const ModelSource& source, ModelConfig& config) {
 }  // namespace
 
 Result<ModelConfig> config_of(const ModelSource& source) {
-  TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
+  TRY_ASSIGN(ModelConfig config,
+             read_config(source.metadata(),
+                         source.has_draft_head() ? DraftHeadKeys::kRead : DraftHeadKeys::kIgnored));
   widen_gates(source, config);
   replace_absent_experts(source, config);
   if (!config.has_mtp_head) return config;

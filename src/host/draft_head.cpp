@@ -38,15 +38,15 @@ bool is_folder(const fs::path& path) {
 // Kind of a head, from its folder or the header of its file.
 enum class HeadKind : uint8_t { kNone, kEagle, kAssistant };
 
-HeadKind kind_of_head(const std::string& path) {
+// Errors: those of open_gguf().
+Result<HeadKind> kind_of_head(const std::string& path) {
   using enum HeadKind;
   if (is_folder(path)) {
     return is_eagle_folder(path) ? kEagle : is_assistant_folder(path) ? kAssistant : kNone;
   }
   if (!lower(path).ends_with(kGgufEnding)) return kNone;
-  const auto source = open_gguf(path);
-  if (!source) return kNone;
-  return is_eagle_head(**source) ? kEagle : is_assistant(**source) ? kAssistant : kNone;
+  TRY_ASSIGN(const auto source, open_gguf(path));
+  return is_eagle_head(*source) ? kEagle : is_assistant(*source) ? kAssistant : kNone;
 }
 
 std::string_view name_of(HeadKind kind) {
@@ -58,22 +58,32 @@ Result<std::unique_ptr<ModelSource>> open_head(const std::string& path, HeadKind
   return kind == HeadKind::kEagle ? open_eagle_folder(path) : open_assistant_folder(path);
 }
 
-// Adds the heads in a folder whose names begin with `begin`.
-void add_heads(const fs::path& folder, const std::string& begin, std::vector<std::string>& heads) {
+struct FoundHead {
+  std::string path;
+  HeadKind kind;
+};
+
+// Adds the heads in a folder whose names begin with `begin`. A file that cannot be opened gets a
+// warning.
+void add_heads(const fs::path& folder, const std::string& begin, std::vector<FoundHead>& heads) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = lower(entry.path().filename().string());
     const bool is_named = std::ranges::any_of(
         kHeadNames, [&](std::string_view part) { return name.find(part) != std::string::npos; });
     if (!name.starts_with(begin) || !is_named) continue;
-    if (kind_of_head(entry.path().string()) != HeadKind::kNone) {
-      heads.push_back(entry.path().string());
+    const auto kind = kind_of_head(entry.path().string());
+    if (!kind) {
+      log::warn("a file beside the model that is named like a draft head is not used: {}",
+                kind.error().message);
+    } else if (*kind != HeadKind::kNone) {
+      heads.push_back({entry.path().string(), *kind});
     }
   }
 }
 
-std::vector<std::string> heads_beside(const std::string& model) {
-  std::vector<std::string> heads;
+std::vector<FoundHead> heads_beside(const std::string& model) {
+  std::vector<FoundHead> heads;
   fs::path path(model);
   if (is_folder(path)) {
     add_heads(path, "", heads);
@@ -83,41 +93,44 @@ std::vector<std::string> heads_beside(const std::string& model) {
   } else if (lower(model).ends_with(kGgufEnding)) {
     add_heads(path.has_parent_path() ? path.parent_path() : fs::path("."), "", heads);
   }
-  std::ranges::sort(heads);
+  std::ranges::sort(heads, {}, &FoundHead::path);
   return heads;
 }
 
-Result<void> attach(const std::string& head, std::unique_ptr<ModelSource>& source) {
-  const HeadKind kind = kind_of_head(head);
-  TRY_ASSIGN(auto opened, open_head(head, kind));
-  TRY_ASSIGN(auto joined, kind == HeadKind::kEagle ? with_eagle_head(source, std::move(opened))
-                                                   : with_assistant(source, std::move(opened)));
-  source = std::move(joined);
+Result<void> attach(const FoundHead& head, const Backend& backend,
+                    std::unique_ptr<ModelSource>& source) {
+  TRY_ASSIGN(auto opened, open_head(head.path, head.kind));
+  const auto join = head.kind == HeadKind::kEagle ? with_eagle_head : with_assistant;
+  TRY_ASSIGN(source,
+             join(source, std::move(opened),
+                  {.can_compute = [&](ElementType type) { return backend.can_compute(type); },
+                   .max_head_dim = backend.max_head_dim()}));
   return {};
 }
 
-void attach_one_beside(const std::string& model, std::unique_ptr<ModelSource>& source) {
-  const std::vector<std::string> heads = heads_beside(model);
+void attach_one_beside(const std::string& model, const Backend& backend,
+                       std::unique_ptr<ModelSource>& source) {
+  const std::vector<FoundHead> heads = heads_beside(model);
   if (heads.empty()) return;
   if (heads.size() > 1) {
     log::warn(
         "{} draft heads are beside the model, among them {} and {}: none is used; name one "
         "with --draft",
-        heads.size(), Printable(heads[0]), Printable(heads[1]));
+        heads.size(), Printable(heads[0].path), Printable(heads[1].path));
     return;
   }
-  const HeadKind kind = kind_of_head(heads.front());
-  if (const auto done = attach(heads.front(), source); !done) {
-    log::warn("the {} beside the model is not used: {}", name_of(kind), done.error().message);
+  const FoundHead& head = heads.front();
+  if (const auto done = attach(head, backend, source); !done) {
+    log::warn("the {} beside the model is not used: {}", name_of(head.kind), done.error().message);
     return;
   }
-  log::info("the {} {} beside the model drafts tokens; --draft none turns it off", name_of(kind),
-            Printable(heads.front()));
+  log::info("the {} {} beside the model drafts tokens; --draft none turns it off",
+            name_of(head.kind), Printable(head.path));
 }
 
 }  // namespace
 
-Result<std::string> add_draft_head(const DraftRequest& request,
+Result<std::string> add_draft_head(const DraftRequest& request, const Backend& backend,
                                    std::unique_ptr<ModelSource>& source) {
   const auto config = config_of(*source);
   if (!config || config->encoder) return request.draft;
@@ -126,16 +139,22 @@ Result<std::string> add_draft_head(const DraftRequest& request,
     return std::string();
   }
   if (request.draft.empty()) {
-    if (request.speculates) attach_one_beside(request.model, source);
+    if (request.speculates) attach_one_beside(request.model, backend, source);
     return std::string();
   }
-  const HeadKind kind = kind_of_head(request.draft);
+  // A file that cannot be opened is an error of load_draft().
+  const HeadKind kind = kind_of_head(request.draft).value_or(HeadKind::kNone);
   if (kind == HeadKind::kNone) {
     source->leave_out_mtp_head();
     return request.draft;
   }
-  TRY(attach(request.draft, source));
-  log::info("the {} {} drafts tokens", name_of(kind), Printable(request.draft));
+  TRY(attach({request.draft, kind}, backend, source));
+  if (request.speculates) {
+    log::info("the {} {} drafts tokens", name_of(kind), Printable(request.draft));
+  } else {
+    log::info("the {} {} is loaded and drafts nothing: --speculate is off", name_of(kind),
+              Printable(request.draft));
+  }
   return std::string();
 }
 

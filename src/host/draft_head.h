@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "backend/backend.h"
 #include "base/result.h"
 #include "format/model_source.h"
 
@@ -15,7 +16,7 @@ inline constexpr const char* kNoDraft = "none";
 struct DraftRequest {
   std::string draft = {};  // --draft: a draft model, a head or kNoDraft; empty: automatic
   std::string model = {};  // argument of open_model()
-  bool speculates = true;  // false: no head is looked for
+  bool speculates = true;  // false: no head is looked for, and one that is named drafts nothing
 };
 
 // Prepares the source of a model for what drafts: adds a head that is stored apart (an EAGLE-3 head
@@ -25,8 +26,8 @@ struct DraftRequest {
 // begins with the model's; for a GGUF file, a file or folder next to it with such a name. Logs
 // which one. Returns the draft model that remains to be loaded (load_draft()); empty: none. Errors:
 // those of with_eagle_head() and with_assistant() for a head that --draft names; another head that
-// does not fit is not used, with a warning.
-Result<std::string> add_draft_head(const DraftRequest& request,
+// does not fit, or that `backend` cannot compute, is not used, with a warning.
+Result<std::string> add_draft_head(const DraftRequest& request, const Backend& backend,
                                    std::unique_ptr<ModelSource>& source);
 
 }  // namespace kvik
