@@ -78,6 +78,14 @@ Result<void> add_real(const JsonObject& config, std::string_view from, std::stri
   return {};
 }
 
+// A soft cap of null is none. A key of 0 says so: without it, a family's usual cap may apply.
+Result<void> add_soft_cap(const JsonObject& config, std::string_view name, GgufKeys& keys) {
+  const json::value* stated = config.all().if_contains(name);
+  if (!stated || !stated->is_null()) return add_real(config, name, name, keys);
+  keys.real(name, 0);
+  return {};
+}
+
 // Sizes of a layer and of the model.
 struct Counts {
   uint32_t n_layers = 0;
@@ -197,8 +205,8 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
 }
 
 Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufKeys& keys) {
-  TRY(add_real(config, "attn_logit_softcapping", "attn_logit_softcapping", keys));
-  TRY(add_real(config, "final_logit_softcapping", "final_logit_softcapping", keys));
+  TRY(add_soft_cap(config, "attn_logit_softcapping", keys));
+  TRY(add_soft_cap(config, "final_logit_softcapping", keys));
   if (of.type->has_query_scalar) {
     TRY_ASSIGN(const auto scalar, config.real("query_pre_attn_scalar"));
     if (!scalar || !(*scalar > 0)) {
