@@ -438,9 +438,12 @@ Result<ModelConfig> read_config(const Metadata& metadata, DraftHeadKeys head_key
   TRY(read_layers(keys, *family, attention, c));
   TRY(read_recurrent_layers(keys, *family, c));
   TRY_ASSIGN(c.pooling, read_pooling(keys));
+  if (c.pooling == Pooling::kRank && !family->encoder) {
+    TRY_ASSIGN(c.reranker, read_reranker(metadata, keys));
+  }
   if (family->encoder) {
     c.encoder = family->encoder;
-    c.norm_eps = layer_eps;
+    if (!c.encoder->has_rms_norms) c.norm_eps = layer_eps;
     TRY(read_encoder(metadata, keys, c));
   }
   if (family->finish) TRY(family->finish(keys, c));

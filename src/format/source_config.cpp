@@ -54,6 +54,9 @@ Result<ModelConfig> config_of(const ModelSource& source) {
                          source.has_draft_head() ? DraftHeadKeys::kRead : DraftHeadKeys::kIgnored));
   widen_gates(source, config);
   replace_absent_experts(source, config);
+  if (config.reranker && !source.find(name_of(TensorId{TensorRole::kClassifier}))) {
+    config.reranker.reset();
+  }
   if (!config.has_mtp_head) return config;
   if (source.is_mtp_head_left_out()) return without_mtp_head(std::move(config));
   const auto has = [&](TensorRole role) {

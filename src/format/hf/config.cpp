@@ -26,9 +26,12 @@ namespace json = boost::json;
 
 constexpr const char* kFile = "config.json";
 
+// Models whose attention is bidirectional are a type of their own.
 Result<FamilyFolder> type_of(const JsonObject& config) {
-  TRY_ASSIGN(const auto type, config.text("model_type"));
+  TRY_ASSIGN(auto type, config.text("model_type"));
   if (!type) return config.unexpected_value("model_type", known_model_types());
+  const json::value* reach = config.find("use_bidirectional_attention");
+  if (reach && reach->is_bool() && reach->get_bool()) *type += " (bidirectional)";
   if (const FamilyFolder found = find_folder_type(*type); found.type) return found;
   return fail(ErrorCode::kUnsupported, fmt::format("{}: model type {} is not supported; known: {}",
                                                    kFile, quoted(*type), known_model_types()));
@@ -193,7 +196,8 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   keys.real(eps_key, 0);
   TRY_ASSIGN(counts.n_ctx, config.count("max_position_embeddings", kMaxContext));
   if (family.encoder) {
-    TRY_ASSIGN(out.n_unused_positions, read_encoder(config, *out.type, keys, out.metadata));
+    TRY_ASSIGN(out.n_unused_positions,
+               read_encoder(config, {&family, out.type}, keys, out.metadata));
     if (out.n_unused_positions >= counts.n_ctx) {
       return config.unexpected_value("max_position_embeddings",
                                      fmt::format("more than {}", out.n_unused_positions));
