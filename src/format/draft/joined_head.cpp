@@ -134,6 +134,7 @@ Result<std::unique_ptr<ModelSource>> join_head(std::unique_ptr<ModelSource>& mod
   for (const auto& [key, value] : head.keys.values()) {
     if (key.starts_with(head.prefix)) all.replace(key, value);
   }
+  const bool has_own_keys = head.config.eagle || head.config.assistant;
   std::string label = model->label();
   leave_out_mtp_layers(*model, head.config.n_layers);
   std::vector<std::unique_ptr<ModelSource>> pieces;
@@ -141,7 +142,7 @@ Result<std::unique_ptr<ModelSource>> join_head(std::unique_ptr<ModelSource>& mod
   pieces.push_back(std::move(head.source));
   TRY_ASSIGN(auto joined, join_files(std::move(pieces)));
   joined->describe(std::move(label), std::move(all));
-  joined->set_draft_head();
+  if (has_own_keys) joined->set_draft_head();
   return joined;
 }
 
