@@ -97,6 +97,7 @@ struct FolderType {
   bool has_step_keys = false;      // StepFun's keys (format/hf/keys/step_keys.h)
   bool has_fused_gate_up = false;  // gate and up are one tensor, of which GGUF files make two
   bool is_encoder = false;
+  bool has_dense_modules = false;  // sentence-transformers may have Dense modules after pooling
   bool ends_with_global_layer = false;  // the last layer has full attention, whatever keys say
   std::string_view layers = "layers.";  // prefix of the number of a layer
   const MtpNames* mtp = &kLayerMtpNames;

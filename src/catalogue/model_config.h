@@ -243,6 +243,11 @@ struct EncoderConfig {
   // each half is, x += f(norm(x)), and the output of the last layer.
   bool has_post_norms = false;
   uint32_t n_labels = 0;  // scores of the classifier; 0: there is none
+  // Norms are RMS norms, and those of a layer are as in a model that generates; nothing is added to
+  // the embeddings (EmbeddingGemma).
+  bool has_rms_norms = false;
+  // Two matrices map the pooled state to this dimension and back; 0: there are none.
+  uint32_t dense_dim = 0;
 };
 
 // Several residual streams, of which the layers compute one and predict the others (AltUp, Baykal
@@ -270,6 +275,13 @@ struct EagleConfig {
 struct AssistantConfig {
   uint32_t n_layers = 0;
   uint32_t model_dim = 0;  // width of its layers
+};
+
+// A model that generates and also scores how well a document answers a query (Qwen3-Reranker): the
+// score is the logit of "yes" minus that of "no" after a prompt with both texts. The rows of the
+// output projection for the two tokens are a tensor of their own, the classifier.
+struct RerankerConfig {
+  std::string prompt;  // with "{query}" and "{document}"
 };
 
 // A model as a set of features. Families only fill this in (family.h), and no code outside the
@@ -323,6 +335,7 @@ struct ModelConfig {
 
   std::optional<EncoderConfig> encoder = {};  // absent: the model generates text
   std::optional<Pooling> pooling = {};        // absent: the file states none
+  std::optional<RerankerConfig> reranker = {};
 
   // Number of MTP layers after the others. Their tensors are ignored except for those of the MTP
   // head in use.
@@ -370,8 +383,11 @@ struct ModelConfig {
 
 // Reads the geometry and features of a model from the keys of a GGUF file. Errors: kUnsupported for
 // an unknown architecture or feature (the message lists the known ones), kCorrupt for a missing key
-// or an impossible value.
-Result<ModelConfig> read_config(const Metadata& metadata);
+// or an impossible value. Keys of a draft head count only if the head was added to the model: a
+// model's own file may have keys of any name.
+enum class DraftHeadKeys : uint8_t { kIgnored, kRead };
+Result<ModelConfig> read_config(const Metadata& metadata,
+                                DraftHeadKeys head_keys = DraftHeadKeys::kIgnored);
 
 // Returns the model without its MTP head, for files that announce one but do not contain it.
 ModelConfig without_mtp_head(ModelConfig config);

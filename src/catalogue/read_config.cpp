@@ -375,7 +375,7 @@ Result<uint32_t> read_n_vocab(const Metadata& metadata, const KeyReader& keys) {
 
 }  // namespace
 
-Result<ModelConfig> read_config(const Metadata& metadata) {
+Result<ModelConfig> read_config(const Metadata& metadata, DraftHeadKeys head_keys) {
   TRY_ASSIGN(const auto architecture, metadata.get_string("general.architecture"));
   if (!architecture) {
     return fail(ErrorCode::kCorrupt, "metadata key 'general.architecture' is missing");
@@ -438,15 +438,19 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   TRY(read_layers(keys, *family, attention, c));
   TRY(read_recurrent_layers(keys, *family, c));
   TRY_ASSIGN(c.pooling, read_pooling(keys));
+  if (c.pooling == Pooling::kRank && !family->encoder) {
+    TRY_ASSIGN(c.reranker, read_reranker(metadata, keys));
+  }
   if (family->encoder) {
     c.encoder = family->encoder;
-    c.norm_eps = layer_eps;
+    if (!c.encoder->has_rms_norms) c.norm_eps = layer_eps;
     TRY(read_encoder(metadata, keys, c));
   }
   if (family->finish) TRY(family->finish(keys, c));
-  if (has_eagle_head(metadata)) {
+  const bool has_head = head_keys == DraftHeadKeys::kRead;
+  if (has_head && has_eagle_head(metadata)) {
     TRY(add_eagle_head(metadata, c));
-  } else if (has_assistant(metadata)) {
+  } else if (has_head && has_assistant(metadata)) {
     TRY(add_assistant(metadata, c));
   } else if (family->mtp_layer && c.n_mtp_layers > 0) {
     TRY_ASSIGN(const LayerConfig layer, family->mtp_layer(keys, c));

@@ -38,6 +38,8 @@ constexpr RoleEntry kRoles[] = {
     {kPoolerBias, kBias, "cls.bias"},
     {kClassifier, kRouting, "cls.output.weight"},
     {kClassifierBias, kBias, "cls.output.bias"},
+    {kDenseOut, kRouting, "dense_2.weight", "dense_2.weight"},
+    {kDenseBack, kRouting, "dense_3.weight", "dense_3.weight"},
     {kHead, kMatrix, "output.weight", "lm_head.weight"},
     {kHeadBias, kBias, "output.bias"},
     {kPerLayerEmbedding, kMatrix, "per_layer_token_embd.weight", "embed_tokens_per_layer.weight"},
@@ -242,12 +244,17 @@ TensorTable::TensorTable(const ModelConfig& c)
 void TensorTable::list_embeddings(const ModelConfig& c, const EncoderConfig& encoder) {
   if (encoder.n_token_types)
     specs_.push_back({{kTokenTypes}, {encoder.n_token_types, c.model_dim}});
+  if (encoder.has_rms_norms) return;
   specs_.push_back({{kEmbeddingsNorm}, {c.model_dim}});
   if (encoder.has_norm_biases) specs_.push_back({{kEmbeddingsNormBias}, {c.model_dim}});
 }
 
 void TensorTable::list_classifier(const ModelConfig& c, const EncoderConfig& encoder) {
   if (!encoder.has_post_norms) specs_.push_back({{kOutputNorm}, {c.model_dim}});
+  if (encoder.dense_dim > 0) {
+    specs_.push_back({{kDenseOut}, {encoder.dense_dim, c.model_dim}});
+    specs_.push_back({{kDenseBack}, {c.model_dim, encoder.dense_dim}});
+  }
   if (encoder.n_labels == 0) return;
   specs_.push_back({{kPooler}, {c.model_dim, c.model_dim}, true});
   specs_.push_back({{kPoolerBias}, {c.model_dim}, true});
@@ -260,6 +267,7 @@ void TensorTable::list_head(const ModelConfig& c) {
   if (c.norm == NormKind::kLayerWithBias) specs_.push_back({{kOutputNormBias}, {c.model_dim}});
   specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
   if (c.has_head_bias) specs_.push_back({{kHeadBias}, {c.n_vocab}});
+  if (c.reranker) specs_.push_back({{kClassifier}, {2, c.model_dim}});
 }
 
 const TensorSpec* TensorTable::find(TensorId tensor) const {

@@ -33,6 +33,8 @@ enum class TensorRole : uint8_t {
   kPoolerBias,
   kClassifier,  // [n_labels, model_dim]
   kClassifierBias,
+  kDenseOut,   // matrices after pooling: [dense_dim, model_dim]
+  kDenseBack,  // and [model_dim, dense_dim]
   kHead,
   kHeadBias,
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]

@@ -162,12 +162,15 @@ struct Sequence {
     const bool masks = n_generated() < request.min_tokens && !request.stop_tokens.empty();
     return p.temperature == 0 && keeps_argmax(p) && !masks && !next_tokens && !request.n_logprobs;
   }
-  bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
+  bool wants_hidden() const {
+    return request.wants == Request::Wants::kHiddenStates ||
+           request.wants == Request::Wants::kLastState;
+  }
   // Returns the position of the first token whose logits or hidden state is needed: usually the
   // last one.
   uint32_t first_wanted_row() const {
     const uint32_t last = n_tokens() - 1;
-    if (wants_hidden()) return 0;
+    if (request.wants == Request::Wants::kHiddenStates) return 0;
     return request.logits == Request::Logits::kAll ? std::min(request.first_logits, last) : last;
   }
   // Returns the tokens whose K and V may come from the prefix cache. The last token is always

@@ -28,6 +28,10 @@ class ModelSource : public TensorSource {
   void leave_out_mtp_head() { is_mtp_head_left_out_ = true; }
   bool is_mtp_head_left_out() const { return is_mtp_head_left_out_; }
 
+  // States that the metadata and tensors of a draft head were added.
+  void set_draft_head() { has_draft_head_ = true; }
+  bool has_draft_head() const { return has_draft_head_; }
+
   // Returns the inputs of the next transform. add() makes the outputs of a transform the tensors of
   // this source.
   TensorSource& top() const { return *levels_.back(); }
@@ -54,6 +58,7 @@ class ModelSource : public TensorSource {
   std::vector<std::unique_ptr<TensorSource>> levels_;
   Place last_read_{};
   bool is_mtp_head_left_out_ = false;
+  bool has_draft_head_ = false;
 };
 
 }  // namespace kvik

@@ -49,9 +49,14 @@ void replace_absent_experts(const ModelSource& source, ModelConfig& config) {
 }  // namespace
 
 Result<ModelConfig> config_of(const ModelSource& source) {
-  TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
+  TRY_ASSIGN(ModelConfig config,
+             read_config(source.metadata(),
+                         source.has_draft_head() ? DraftHeadKeys::kRead : DraftHeadKeys::kIgnored));
   widen_gates(source, config);
   replace_absent_experts(source, config);
+  if (config.reranker && !source.find(name_of(TensorId{TensorRole::kClassifier}))) {
+    config.reranker.reset();
+  }
   if (!config.has_mtp_head) return config;
   if (source.is_mtp_head_left_out()) return without_mtp_head(std::move(config));
   const auto has = [&](TensorRole role) {

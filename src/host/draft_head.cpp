@@ -13,6 +13,7 @@
 #include "format/draft/assistant_head.h"
 #include "format/draft/eagle_folder.h"
 #include "format/draft/eagle_head.h"
+#include "format/draft/mtp_file.h"
 #include "format/gguf/gguf.h"
 #include "format/source_config.h"
 
@@ -21,8 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Parts of the names of heads that are found beside a model.
+// Parts of the names of heads that are found beside a model, and the beginning of others.
 constexpr std::string_view kHeadNames[] = {"eagle3", "assistant"};
+constexpr std::string_view kMtpBegin = "mtp-";
 constexpr std::string_view kGgufEnding = ".gguf";
 
 std::string lower(std::string text) {
@@ -36,21 +38,31 @@ bool is_folder(const fs::path& path) {
 }
 
 // Kind of a head, from its folder or the header of its file.
-enum class HeadKind : uint8_t { kNone, kEagle, kAssistant };
+enum class HeadKind : uint8_t { kNone, kEagle, kAssistant, kMtp };
 
-HeadKind kind_of_head(const std::string& path) {
+// Errors: those of open_gguf().
+Result<HeadKind> kind_of_head(const std::string& path) {
   using enum HeadKind;
   if (is_folder(path)) {
     return is_eagle_folder(path) ? kEagle : is_assistant_folder(path) ? kAssistant : kNone;
   }
   if (!lower(path).ends_with(kGgufEnding)) return kNone;
+  TRY_ASSIGN(const auto source, open_gguf(path));
+  if (is_eagle_head(*source)) return kEagle;
+  return is_assistant(*source) ? kAssistant : is_mtp_file(*source) ? kMtp : kNone;
+}
+
+// Returns whether a head beside a model may be the model's: MTP layers of others may lie there.
+bool may_be_of(const ModelSource& model, const std::string& path, HeadKind kind) {
+  if (kind != HeadKind::kMtp) return kind != HeadKind::kNone;
   const auto source = open_gguf(path);
-  if (!source) return kNone;
-  return is_eagle_head(**source) ? kEagle : is_assistant(**source) ? kAssistant : kNone;
+  return source && lacks_mtp_layers_of(model, **source);
 }
 
 std::string_view name_of(HeadKind kind) {
-  return kind == HeadKind::kEagle ? "EAGLE-3 head" : "assistant";
+  return kind == HeadKind::kEagle       ? "EAGLE-3 head"
+         : kind == HeadKind::kAssistant ? "assistant"
+                                        : "MTP head";
 }
 
 Result<std::unique_ptr<ModelSource>> open_head(const std::string& path, HeadKind kind) {
@@ -58,66 +70,92 @@ Result<std::unique_ptr<ModelSource>> open_head(const std::string& path, HeadKind
   return kind == HeadKind::kEagle ? open_eagle_folder(path) : open_assistant_folder(path);
 }
 
-// Adds the heads in a folder whose names begin with `begin`.
-void add_heads(const fs::path& folder, const std::string& begin, std::vector<std::string>& heads) {
+auto joiner_of(HeadKind kind) {
+  return kind == HeadKind::kEagle       ? with_eagle_head
+         : kind == HeadKind::kAssistant ? with_assistant
+                                        : with_mtp_file;
+}
+
+struct FoundHead {
+  std::string path;
+  HeadKind kind;
+};
+
+// A place in which heads of a model are found.
+struct Place {
+  fs::path folder;
+  std::string begin;  // of their names
+};
+
+// Adds the heads of a model in a folder. A file that cannot be opened gets a warning.
+void add_heads(const Place& place, const ModelSource& model, std::vector<FoundHead>& heads) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+  for (const auto& entry : fs::directory_iterator(place.folder, ignored)) {
     const std::string name = lower(entry.path().filename().string());
     const bool is_named = std::ranges::any_of(
         kHeadNames, [&](std::string_view part) { return name.find(part) != std::string::npos; });
-    if (!name.starts_with(begin) || !is_named) continue;
-    if (kind_of_head(entry.path().string()) != HeadKind::kNone) {
-      heads.push_back(entry.path().string());
+    if (!name.starts_with(place.begin) || (!is_named && !name.starts_with(kMtpBegin))) continue;
+    const auto kind = kind_of_head(entry.path().string());
+    if (!kind) {
+      log::warn("a file beside the model that is named like a draft head is not used: {}",
+                kind.error().message);
+    } else if (may_be_of(model, entry.path().string(), *kind)) {
+      heads.push_back({entry.path().string(), *kind});
     }
   }
 }
 
-std::vector<std::string> heads_beside(const std::string& model) {
-  std::vector<std::string> heads;
-  fs::path path(model);
+std::vector<FoundHead> heads_beside(const std::string& spec, const ModelSource& model) {
+  std::vector<FoundHead> heads;
+  fs::path path(spec);
   if (is_folder(path)) {
-    add_heads(path, "", heads);
+    add_heads({path, ""}, model, heads);
     if (!path.has_filename()) path = path.parent_path();
     const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
-    if (path.has_filename()) add_heads(parent, lower(path.filename().string()), heads);
-  } else if (lower(model).ends_with(kGgufEnding)) {
-    add_heads(path.has_parent_path() ? path.parent_path() : fs::path("."), "", heads);
+    if (path.has_filename()) {
+      add_heads({parent, lower(path.filename().string())}, model, heads);
+    }
+  } else if (lower(spec).ends_with(kGgufEnding)) {
+    add_heads({path.has_parent_path() ? path.parent_path() : fs::path("."), ""}, model, heads);
   }
-  std::ranges::sort(heads);
+  std::ranges::sort(heads, {}, &FoundHead::path);
   return heads;
 }
 
-Result<void> attach(const std::string& head, std::unique_ptr<ModelSource>& source) {
-  const HeadKind kind = kind_of_head(head);
-  TRY_ASSIGN(auto opened, open_head(head, kind));
-  TRY_ASSIGN(auto joined, kind == HeadKind::kEagle ? with_eagle_head(source, std::move(opened))
-                                                   : with_assistant(source, std::move(opened)));
-  source = std::move(joined);
+Result<void> attach(const FoundHead& head, const Backend& backend,
+                    std::unique_ptr<ModelSource>& source) {
+  TRY_ASSIGN(auto opened, open_head(head.path, head.kind));
+  const auto join = joiner_of(head.kind);
+  TRY_ASSIGN(source,
+             join(source, std::move(opened),
+                  {.can_compute = [&](ElementType type) { return backend.can_compute(type); },
+                   .max_head_dim = backend.max_head_dim()}));
   return {};
 }
 
-void attach_one_beside(const std::string& model, std::unique_ptr<ModelSource>& source) {
-  const std::vector<std::string> heads = heads_beside(model);
+void attach_one_beside(const std::string& model, const Backend& backend,
+                       std::unique_ptr<ModelSource>& source) {
+  const std::vector<FoundHead> heads = heads_beside(model, *source);
   if (heads.empty()) return;
   if (heads.size() > 1) {
     log::warn(
         "{} draft heads are beside the model, among them {} and {}: none is used; name one "
         "with --draft",
-        heads.size(), Printable(heads[0]), Printable(heads[1]));
+        heads.size(), Printable(heads[0].path), Printable(heads[1].path));
     return;
   }
-  const HeadKind kind = kind_of_head(heads.front());
-  if (const auto done = attach(heads.front(), source); !done) {
-    log::warn("the {} beside the model is not used: {}", name_of(kind), done.error().message);
+  const FoundHead& head = heads.front();
+  if (const auto done = attach(head, backend, source); !done) {
+    log::warn("the {} beside the model is not used: {}", name_of(head.kind), done.error().message);
     return;
   }
-  log::info("the {} {} beside the model drafts tokens; --draft none turns it off", name_of(kind),
-            Printable(heads.front()));
+  log::info("the {} {} beside the model drafts tokens; --draft none turns it off",
+            name_of(head.kind), Printable(head.path));
 }
 
 }  // namespace
 
-Result<std::string> add_draft_head(const DraftRequest& request,
+Result<std::string> add_draft_head(const DraftRequest& request, const Backend& backend,
                                    std::unique_ptr<ModelSource>& source) {
   const auto config = config_of(*source);
   if (!config || config->encoder) return request.draft;
@@ -126,16 +164,22 @@ Result<std::string> add_draft_head(const DraftRequest& request,
     return std::string();
   }
   if (request.draft.empty()) {
-    if (request.speculates) attach_one_beside(request.model, source);
+    if (request.speculates) attach_one_beside(request.model, backend, source);
     return std::string();
   }
-  const HeadKind kind = kind_of_head(request.draft);
+  // A file that cannot be opened is an error of load_draft().
+  const HeadKind kind = kind_of_head(request.draft).value_or(HeadKind::kNone);
   if (kind == HeadKind::kNone) {
     source->leave_out_mtp_head();
     return request.draft;
   }
-  TRY(attach(request.draft, source));
-  log::info("the {} {} drafts tokens", name_of(kind), Printable(request.draft));
+  TRY(attach({request.draft, kind}, backend, source));
+  if (request.speculates) {
+    log::info("the {} {} drafts tokens", name_of(kind), Printable(request.draft));
+  } else {
+    log::info("the {} {} is loaded and drafts nothing: --speculate is off", name_of(kind),
+              Printable(request.draft));
+  }
   return std::string();
 }
 

@@ -23,6 +23,8 @@ Result<std::unique_ptr<EncoderInstance>> EncoderInstance::create(LoadedModel loa
   std::unique_ptr<EncoderInstance> instance(new EncoderInstance);
   ModelCard card = card_of(loaded, serving);
   const EncoderConfig encoder = *loaded.model->config().encoder;
+  const EncoderWeights& weights = loaded.model->encoder();  // stay where they are
+  const PoolingStream::Dense dense{weights.dense_out, weights.dense_back};
   instance->backend_ = std::move(loaded.backend);
   instance->tokenizer_ = std::move(loaded.tokenizer);
   EncoderOptions own = encoder_options(options);
@@ -34,7 +36,8 @@ Result<std::unique_ptr<EncoderInstance>> EncoderInstance::create(LoadedModel loa
   card.n_labels = encoder.n_labels;
   instance->service_.emplace(*instance->tokenizer_, *instance->encoder_, std::move(card),
                              encoder.n_token_types > 1 ? EncoderService::PairForm::kOneEnd
-                                                       : EncoderService::PairForm::kTwoEnds);
+                                                       : EncoderService::PairForm::kTwoEnds,
+                             dense);
   return instance;
 }
 

@@ -61,8 +61,8 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
   TRY_ASSIGN(auto engine, Engine::create(std::move(loaded.model), *instance->backend_, options,
                                          instance->clock_, std::move(loaded.draft)));
   const EngineLimits limits = engine->limits();
-  instance->adapters_.emplace(BaseModel{engine->model(), *instance->backend_, loaded.spec},
-                              serving.adapters);
+  const Model& model = engine->model();
+  instance->adapters_.emplace(BaseModel{model, *instance->backend_, loaded.spec}, serving.adapters);
   TRY(instance->adapters_->add_named());
   instance->engine_.emplace(std::move(engine));
   TRY(instance->engine_->started());
@@ -70,9 +70,15 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
   card.kv_tokens = limits.kv_tokens;
   card.page_tokens = kPageTokens;
   card.kv_type = name_of(options.kv_type);
+  ServiceReranker reranker;
+  if (const auto& config = model.config().reranker) {
+    card.n_labels = 1;
+    reranker = {.prompt = config->prompt, .score_weights = model.score_weights()};
+  }
   instance->service_.emplace(
       *instance->tokenizer_, *instance->engine_, std::move(card), serving.chat,
-      ServiceAdapters{.book = &*instance->adapters_, .by_default = std::move(loaded.adapter)});
+      ServiceAdapters{.book = &*instance->adapters_, .by_default = std::move(loaded.adapter)},
+      std::move(reranker));
   return instance;
 }
 

@@ -278,7 +278,7 @@ Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine, Memo
                                            .model = options.model,
                                            .speculates = engine.speculation.mode !=
                                                          SpeculationOptions::Mode::kOff},
-                                          source));
+                                          *backend, source));
   // If there is no footprint, load_model() reports the error in full.
   MemoryPlan plan;
   if (const auto footprint = Footprint::of(*source, *backend)) {

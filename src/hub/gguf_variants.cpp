@@ -111,7 +111,8 @@ std::string quant_in_name(std::string_view path) {
 
 bool is_sidecar(std::string_view path) {
   const std::string name = ascii_upper(base_name(path));
-  return name.find("MMPROJ") != std::string::npos || name.find("IMATRIX") != std::string::npos;
+  return name.find("MMPROJ") != std::string::npos || name.find("IMATRIX") != std::string::npos ||
+         name.starts_with("MTP-");
 }
 
 std::vector<GgufVariant> find_gguf_variants(const std::vector<RepositoryFile>& files) {

@@ -29,7 +29,8 @@ struct GgufVariant {
 // Returns the quantization in the name of a file or of its folder; empty if there is none.
 std::string quant_in_name(std::string_view path);
 
-// Returns whether a GGUF file is no language model: a projector (mmproj) or an importance matrix.
+// Returns whether a GGUF file is no language model: a projector (mmproj), an importance matrix
+// or the MTP layers of another file ("mtp-…").
 bool is_sidecar(std::string_view path);
 
 // Groups the GGUF files of a repository, sorted by quantization and path. Split models with missing

@@ -23,7 +23,7 @@ Result<LoadedForOne> load_for_one(ModelOptions& options, const SpeculationFlags&
                                                       .model = options.model,
                                                       .speculates = speculation.options.mode !=
                                                                     SpeculationOptions::Mode::kOff},
-                                                     source));
+                                                     *backend, source));
   const auto footprint = Footprint::of(*source, *backend);
   EngineOptions engine{.kv_type = options.kv_type,
                        .max_running = kOneSequence,

@@ -91,7 +91,8 @@ void show_features(const ModelConfig& c) {
   const ExpertsConfig* e = c.experts();
   if (!e) return;
   streams::print(
-      "  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used, e->ffn_dim,
+      "  experts {}, {} of them for each token, width {}{}{}\n", e->n_experts, e->n_used,
+      e->ffn_dim, e->latent_dim > 0 ? fmt::format(", on a latent vector of {}", e->latent_dim) : "",
       e->shared_ffn_dim     ? fmt::format(", and a shared one of {}", e->shared_ffn_dim)
       : e->parallel_ffn_dim ? fmt::format(", in parallel with an MLP of {}", e->parallel_ffn_dim)
                             : "");

@@ -34,9 +34,9 @@ void SpeculationFlags::add_to(Flags& flags) {
            "number of draft tokens that a step verifies; never changes the answer. auto: as many "
            "as make decoding faster; N: always up to N (default: auto)"},
           Flag("--draft", &draft,
-               "draft model: a small model with the same vocabulary, or an EAGLE-3 head or Gemma "
-               "4's "
-               "assistant; none: no model drafts (default: drafts are copied from the prompt and "
+               "draft model: a small model with the same vocabulary, an EAGLE-3 head, Gemma 4's "
+               "assistant or a file of MTP layers; none: no model drafts (default: drafts are "
+               "copied from the prompt and "
                "earlier answers, or come from the model's MTP head or a head beside it)")
               .is_model()
               .called("MODEL"),

@@ -41,6 +41,7 @@ class ModelLoader {
     }
     TRY_ASSIGN(model_->head_, tensors_.matrix({kHead}));
     TRY_ASSIGN(model_->head_bias_, tensors_.vectors({kHeadBias}));
+    if (config_.reranker) TRY(load_reranker());
     TRY_ASSIGN(model_->per_layer_.table, tensors_.matrix({kPerLayerEmbedding}));
     TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
     TRY_ASSIGN(model_->per_layer_.norm, tensors_.vectors({kPerLayerProjectionNorm}));
@@ -232,6 +233,16 @@ class ModelLoader {
     return {};
   }
 
+  Result<void> load_reranker() {
+    TRY_ASSIGN(std::vector<float> rows, tensors_.floats({TensorRole::kClassifier}));
+    const size_t dim = rows.size() / 2;
+    for (size_t i = 0; i < dim; ++i) rows[i] -= rows[dim + i];
+    rows.resize(dim);
+    tensors_.add_weight_bytes(dim * sizeof(float));
+    model_->score_weights_ = std::move(rows);
+    return {};
+  }
+
   Result<void> load_encoder(EncoderWeights& e) {
     using enum TensorRole;
     TRY_ASSIGN(e.token_types, tensors_.matrix({kTokenTypes}));
@@ -240,7 +251,23 @@ class ModelLoader {
     TRY_ASSIGN(e.pooler_bias, tensors_.vectors({kPoolerBias}));
     TRY_ASSIGN(e.classifier, tensors_.matrix({kClassifier}));
     TRY_ASSIGN(e.classifier_bias, tensors_.vectors({kClassifierBias}));
+    if (config_.encoder->dense_dim == 0) return {};
+    TRY_ASSIGN(const auto out, tensors_.host_vectors({kDenseOut}));
+    TRY_ASSIGN(const auto back, tensors_.host_vectors({kDenseBack}));
+    e.dense_out = columns_first(out, config_.model_dim);
+    e.dense_back = columns_first(back, config_.encoder->dense_dim);
     return {};
+  }
+
+  static std::vector<float> columns_first(const std::vector<float>& matrix, size_t n_cols) {
+    const size_t n_rows = matrix.size() / n_cols;
+    std::vector<float> out(matrix.size());
+    for (size_t row = 0; row < n_rows; ++row) {
+      for (size_t column = 0; column < n_cols; ++column) {
+        out[column * n_rows + row] = matrix[row * n_cols + column];
+      }
+    }
+    return out;
   }
 
   Result<void> load_rope_divisors(uint32_t n_ctx) {

@@ -139,6 +139,8 @@ struct EncoderWeights {
   Buffer pooler_bias;
   std::unique_ptr<PackedMatrix> classifier;  // [n_labels, model_dim]
   Buffer classifier_bias;
+  // matrices after pooling, columns first: [model_dim, dense_dim] and back; on the host
+  std::vector<float> dense_out, dense_back;
 };
 
 struct LayerWeights {
@@ -203,6 +205,9 @@ class Model {
   // Output projection; the embedding if the model ties the two.
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
   const Buffer& head_bias() const { return head_bias_; }  // [n_vocab]; empty if there is none
+  // Weights of a reranker's score in the last token's state, [model_dim]: the classifier's row of
+  // "yes" minus that of "no". Empty: the model is no reranker.
+  std::span<const float> score_weights() const { return score_weights_; }
   // Divisors of the rotary frequencies, one per pair of dimensions (Llama 3.1, Phi-3); empty if the
   // file has none.
   const std::vector<float>& rope_divisors() const { return rope_divisors_; }
@@ -233,7 +238,7 @@ class Model {
   PerLayerEmbedding per_layer_;
   StreamProjections streams_;
   Buffer output_norm_, head_bias_;
-  std::vector<float> rope_divisors_;
+  std::vector<float> rope_divisors_, score_weights_;
   uint64_t weight_bytes_ = 0;
   std::vector<WeightKind> weight_kinds_;
   std::map<TensorId, ProjectionSite> sites_;

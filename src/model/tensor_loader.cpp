@@ -176,22 +176,13 @@ std::unexpected<Error> TensorLoader::name_tensor(const Error& error, size_t inde
 }
 
 Result<void> TensorLoader::check_scales(const TensorView& view, size_t index) const {
-  const BlockFormat* format = block_format(view.type);
-  if (!format || format->scale_bytes.n == 0) return {};
-  const auto [n_scales, most] = format->scale_bytes;
-  const uint32_t block_bytes = traits(view.type).block_bytes;
-  for (size_t at = 0; at < view.bytes.size(); at += block_bytes) {
-    for (const std::byte scale : view.bytes.subspan(at, n_scales)) {
-      if (std::to_integer<uint8_t>(scale) <= most) continue;
-      return fail(
-          ErrorCode::kCorrupt,
-          fmt::format("tensor '{}' has a scale of {}, which is not a valid scale of {}, expected "
-                      "0 to {}",
-                      source_.name_in_file(index), std::to_integer<uint32_t>(scale),
-                      name_of(view.type), most));
-    }
-  }
-  return {};
+  const auto scale = invalid_scale(view.type, view.bytes);
+  if (!scale) return {};
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("tensor '{}' has a scale of {}, which is not a valid scale of {}, "
+                          "expected 0 to {}",
+                          source_.name_in_file(index), *scale, name_of(view.type),
+                          block_format(view.type)->scale_bytes.most));
 }
 
 // Returns a Matrix of all rows of a tensor.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -14,7 +15,8 @@ EventSink::Verdict PoolingStream::on_token(const TokenEvent&) {
 
 void PoolingStream::on_hidden(uint32_t position, std::span<const float> state) {
   if (options_.pooling == Pooling::kCls && position > 0) return;
-  if (sums_.empty() || options_.pooling == Pooling::kLast) {
+  const bool is_of_last = options_.pooling == Pooling::kLast || options_.pooling == Pooling::kRank;
+  if (sums_.empty() || is_of_last) {
     sums_.assign(state.begin(), state.end());
     n_states_ = 1;
     return;
@@ -26,6 +28,29 @@ void PoolingStream::on_hidden(uint32_t position, std::span<const float> state) {
 void PoolingStream::on_scores(std::span<const float> scores) {
   sums_.assign(scores.begin(), scores.end());
   n_states_ = 1;
+}
+
+// Replaces the pooled state by its product with a matrix. The rows of the product are added up
+// together, each in ascending order of columns.
+void PoolingStream::multiply(std::span<const float> matrix) {
+  if (matrix.empty()) return;
+  CHECK(matrix.size() % sums_.size() == 0);
+  const size_t n_rows = matrix.size() / sums_.size();
+  std::vector<double> product(n_rows);
+  for (size_t column = 0; column < sums_.size(); ++column) {
+    const float* of_column = matrix.data() + column * n_rows;
+    const double value = sums_[column];
+    for (size_t row = 0; row < n_rows; ++row) product[row] += double{of_column[row]} * value;
+  }
+  sums_ = std::move(product);
+}
+
+// Replaces the last token's state by its score.
+void PoolingStream::score() {
+  CHECK(sums_.size() == options_.score_weights.size());
+  double score = 0;
+  for (size_t i = 0; i < sums_.size(); ++i) score += double{options_.score_weights[i]} * sums_[i];
+  sums_.assign(1, score);
 }
 
 namespace {
@@ -62,7 +87,15 @@ std::vector<float> PoolingStream::pooled() const {
 
 void PoolingStream::on_finish(FinishReason reason, const Usage& usage) {
   std::optional<std::vector<float>> embedding;
-  if (reason == FinishReason::kStop) embedding = pooled();
+  if (reason == FinishReason::kStop) {
+    const bool ranks = options_.pooling == Pooling::kRank;
+    if (ranks && !options_.score_weights.empty()) score();
+    if (!ranks) {
+      multiply(options_.dense.out);
+      multiply(options_.dense.back);
+    }
+    embedding = pooled();
+  }
   sink_->on_embedding(std::move(embedding), usage);
 }
 

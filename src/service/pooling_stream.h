@@ -15,10 +15,19 @@ namespace kvik {
 // the result is bit-identical for every division into chunks. Engine thread only.
 class PoolingStream final : public EventSink {
  public:
+  // Matrices that map the pooled state to another dimension and back, columns first; borrowed.
+  // Empty: there are none.
+  struct Dense {
+    std::span<const float> out, back;
+  };
+
   struct Options {
     Pooling pooling = Pooling::kMean;
     std::optional<uint32_t> n_dims = {};  // absent: all
     EmbeddingRequest::Norm norm = {};
+    // [model_dim], of the score that is the result with kRank; borrowed. Empty: on_scores() has it.
+    std::span<const float> score_weights = {};
+    Dense dense = {};
   };
 
   PoolingStream(const Options& options, std::shared_ptr<EmbeddingSink> sink)
@@ -31,6 +40,8 @@ class PoolingStream final : public EventSink {
   void on_no_memory() override { sink_->on_embedding(std::nullopt, {}); }
 
  private:
+  void score();
+  void multiply(std::span<const float> matrix);
   std::vector<float> pooled() const;
 
   const Options options_;

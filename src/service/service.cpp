@@ -12,6 +12,7 @@
 #include "service/attest/choice_count.h"
 #include "service/check_request.h"
 #include "service/choice_stream.h"
+#include "service/encode/pair_prompt.h"
 #include "service/encode/prepare_embedding.h"
 #include "service/pooling_stream.h"
 #include "service/structured_output/answer_constraint.h"
@@ -64,7 +65,7 @@ uint64_t random_seed() {
 }  // namespace
 
 Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card,
-                 const ChatFormatOptions& chat, ServiceAdapters adapters)
+                 const ChatFormatOptions& chat, ServiceAdapters adapters, ServiceReranker reranker)
     : tokenizer_(tokenizer),
       engine_(engine),
       card_(std::move(card)),
@@ -73,6 +74,7 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       reasoning_budget_message_(chat.reasoning_budget_message),
       grammar_compiler_(tokenizer, chat.schema_language),
       adapters_(std::move(adapters)),
+      reranker_(std::move(reranker)),
       dry_breakers_(tokenizer) {
   if (!answers_->is_on() || chat.answer_folder.empty()) return;
   const std::string& fingerprint = card_.weights.digest;
@@ -282,11 +284,20 @@ Result<std::unique_ptr<Completion>> Service::embed(EmbeddingRequest request,
   TRY(choose_adapter(request.model, to_run));
   TRY(prepare_embedding(request, tokenizer_, card_));
   auto stream = std::make_shared<PoolingStream>(
-      PoolingStream::Options{*request.pooling, request.n_dims, request.norm}, std::move(sink));
+      PoolingStream::Options{.pooling = *request.pooling,
+                             .n_dims = request.n_dims,
+                             .norm = request.norm,
+                             .score_weights = reranker_.score_weights},
+      std::move(sink));
   auto running = std::make_unique<Running>(engine_, to_run.prompt.size());
   TRY_ASSIGN(const RequestId id, engine_.submit(std::move(to_run), std::move(stream)));
   running->add(id);
   return running;
+}
+
+Result<PairPrompt> Service::pair_prompt(std::string_view first, std::string_view second) const {
+  if (reranker_.score_weights.empty()) return ServiceApi::pair_prompt(first, second);
+  return make_pair_prompt(tokenizer_, reranker_.prompt, first, second);
 }
 
 }  // namespace kvik

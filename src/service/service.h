@@ -24,12 +24,20 @@ struct ServiceAdapters {
   std::shared_ptr<const Adapter> by_default;  // used if a request names no model; null: none
 };
 
+// The scores of pairs of texts; empty if the model is no reranker.
+struct ServiceReranker {
+  std::string prompt;                         // RerankerConfig::prompt
+  std::span<const float> score_weights = {};  // Model::score_weights(), borrowed
+};
+
 // Implements ServiceApi on one tokenizer and one engine thread.
 class Service final : public ServiceApi {
  public:
-  // Borrows the tokenizer, the engine and the adapter book, which must outlive the service.
+  // Borrows the tokenizer, the engine, the adapter book and the weights of scores, which must
+  // outlive the service.
   Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card,
-          const ChatFormatOptions& chat = {}, ServiceAdapters adapters = {});
+          const ChatFormatOptions& chat = {}, ServiceAdapters adapters = {},
+          ServiceReranker reranker = {});
 
   Result<std::unique_ptr<Completion>> complete(CompletionRequest request,
                                                std::shared_ptr<CompletionSink> sink) override;
@@ -45,6 +53,7 @@ class Service final : public ServiceApi {
 
   Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                             std::shared_ptr<EmbeddingSink> sink) override;
+  Result<PairPrompt> pair_prompt(std::string_view first, std::string_view second) const override;
 
   std::vector<TokenId> tokenize(std::string_view text,
                                 const TokenizeOptions& options) const override;
@@ -81,6 +90,7 @@ class Service final : public ServiceApi {
   const std::string reasoning_budget_message_;
   GrammarCompiler grammar_compiler_;
   const ServiceAdapters adapters_;
+  const ServiceReranker reranker_;
   DryBreakerCache dry_breakers_;
 };
 

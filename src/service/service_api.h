@@ -170,13 +170,14 @@ struct ModelCard {
   WeightFacts weights = {};
   bool generates = true;                // false: an encoder, which has no answers
   std::optional<Pooling> pooling = {};  // as the model's files state it
-  uint32_t n_labels = 0;                // scores of an encoder's classifier; 0: it has none
+  uint32_t n_labels = 0;                // scores of the model's classifier; 0: it has none
 };
 
 // The tokens of two texts for a classifier.
 struct PairPrompt {
   std::vector<TokenId> ids;
   uint32_t second_segment = 0;  // first token of the second text
+  uint32_t n_end_tokens = 0;    // tokens after the second text, which stay when it is cut
 };
 
 // The interface of the service (text in, text out), and the only part of the lower floors that the

@@ -167,6 +167,19 @@ void dequantize_row(ElementType type, const std::byte* bytes, std::span<float> o
   }
 }
 
+std::optional<uint8_t> invalid_scale(ElementType type, std::span<const std::byte> blocks) {
+  const BlockFormat* format = block_format(type);
+  if (!format || format->scale_bytes.n == 0) return std::nullopt;
+  const auto [n_scales, most] = format->scale_bytes;
+  const uint32_t block_bytes = traits(type).block_bytes;
+  for (size_t at = 0; at < blocks.size(); at += block_bytes) {
+    for (const std::byte scale : blocks.subspan(at, n_scales)) {
+      if (std::to_integer<uint8_t>(scale) > most) return std::to_integer<uint8_t>(scale);
+    }
+  }
+  return std::nullopt;
+}
+
 void quantize_row(ElementType type, std::span<const float> values, std::byte* out) {
   if (const FloatFormat* floats = float_format(type)) return floats->from_f32(values, out);
   const BlockFormat* format = block_format(type);

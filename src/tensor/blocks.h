@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 
 #include "tensor/element_type.h"
@@ -15,6 +17,9 @@ bool can_dequantize(ElementType type);
 // Dequantizes one row of out.size() elements, a multiple of the block size. bytes: the blocks of
 // the row.
 void dequantize_row(ElementType type, const std::byte* bytes, std::span<float> out);
+
+// Returns a scale in the blocks that is not a number (BlockFormat::scale_bytes), if there is one.
+std::optional<uint8_t> invalid_scale(ElementType type, std::span<const std::byte> blocks);
 
 // Quantizes one row of whole blocks. Supports all types of dequantize_row(). Rounds by the plain
 // definition (round.h); encode_row() has less error.

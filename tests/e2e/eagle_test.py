@@ -21,7 +21,7 @@ DIM, FFN, N_HEADS, N_KV_HEADS, HEAD_DIM, BASE = 64, 96, 4, 2, 16, 5e5
 FIRST = 4  # first of DIM tokens that follow each other in a circle, one per dimension
 # Other layouts of K and V, other activations and norms, a state, an MTP head that the EAGLE-3 head replaces, and narrower layers.
 PRESETS = ("test-llama", "test-gptoss", "test-glm4moe", "test-mla", "test-qwen35", "test-ministral3")
-TYPES = {np.dtype(np.float32): "F32", np.dtype(np.int64): "I64", np.dtype(bool): "BOOL"}
+TYPES = {np.dtype(np.float32): "F32", np.dtype(np.int64): "I64", np.dtype(np.int8): "I8", np.dtype(bool): "BOOL"}
 
 
 def n_vocab_of(path):
@@ -73,8 +73,9 @@ class Head:
             f.write(struct.pack("<Q", len(text)) + text + data)
         return folder
 
-    def write_gguf(self, path):
-        """Writes a file as llama.cpp's converter does: rows of Q and K that RoPE rotates together are adjacent, and "d2t" has tokens."""
+    def write_gguf(self, path, types=()):
+        """Writes a file as llama.cpp's converter does: rows of Q and K that RoPE rotates together are adjacent, and "d2t" has tokens. types: numbers of
+        other types by name."""
         names = {"input_layernorm": "attn_norm", "hidden_norm": "attn_norm_2", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
                  "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate",
                  "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
@@ -93,7 +94,7 @@ class Head:
                 if part in ("self_attn.q_proj", "self_attn.k_proj"):
                     x = x.reshape(-1, 2, HEAD_DIM // 2, x.shape[1]).swapaxes(1, 2).reshape(x.shape)
             data += b"\0" * (-len(data) % 32)
-            tensors.append([to, list(x.shape[::-1]), 27 if x.dtype == np.int64 else F32, len(data)])
+            tensors.append([to, list(x.shape[::-1]), dict(types).get(to, 27 if x.dtype == np.int64 else F32), len(data)])
             data += np.ascontiguousarray(x).tobytes()
         file = gguf.Gguf(kvik.preset("test-llama"))
         file.metadata, file.tensors, file.data = [], tensors, data
@@ -354,6 +355,83 @@ class Circle(unittest.TestCase):
                 head.write(place)
                 self.assertGreater(accepted()[0], 15)
                 shutil.rmtree(place)
+
+
+class HeadsThatCannotBeLoaded(unittest.TestCase):
+    """The model is loaded without a head beside it, and a warning names the head's file; a head that --draft names is an error."""
+
+    def infinite(self, head, place):
+        head.tensors["fc.weight"][3, 5] = np.inf
+        return head.write(place), "tensor 'fc.weight' holds a number that is not finite"
+
+    def not_a_number(self, head, place):
+        head.tensors["midlayer.input_layernorm.weight"][7] = np.nan
+        return head.write(place), "input_layernorm.weight' holds a number that is not finite"
+
+    def of_integers(self, head, place):
+        head.tensors["midlayer.self_attn.q_proj.weight"] = head.tensors["midlayer.self_attn.q_proj.weight"].astype(np.int8)
+        return head.write(place), "q_proj.weight' is of type i8"
+
+    def gguf_of_integers(self, head, place):
+        return head.write_gguf(place + ".gguf", {"fc.weight": 26}), "'fc.weight' is of type i32"  # as many bytes as f32
+
+    def gguf_of_an_unknown_type(self, head, place):
+        return head.write_gguf(place + ".gguf", {"fc.weight": 99}), "fc.weight' has element type 99"
+
+    def gguf_of_no_numbers(self, head, place):
+        head.tensors["lm_head.weight"][0, 0] = np.nan
+        return head.write_gguf(place + ".gguf"), "'output.weight' holds a number that is not finite"
+
+    def check(self, write):
+        with tempfile.TemporaryDirectory() as root:
+            path = os.path.join(root, "model.gguf")
+            shutil.copy(kvik.preset("test-llama"), path)
+            head, cause = write(Head(path), os.path.join(root, "the-eagle3"))
+
+            def run(*flags):
+                return subprocess.run([kvik.BINARY, "run", path, "--threads", "1", "-p", "a", "-n", "4", "--temp", "0", "--ignore-eos", *flags], capture_output=True,
+                                      env=os.environ | {"KVIK_LOG": "warn"})
+
+            found, named, without = run(), run("--draft", head), run("--draft", "none")
+            self.assertEqual((found.returncode, found.stdout), (0, without.stdout), found.stderr)
+            warnings = [line for line in found.stderr.decode().splitlines() if "is not used" in line]
+            self.assertEqual(len(warnings), 1, found.stderr)
+            self.assertNotEqual(named.returncode, 0)
+            for said in (warnings[0], named.stderr.decode()):
+                self.assertIn(cause, said)
+                self.assertIn(head, said)
+                self.assertNotIn(path, said)
+            self.assertEqual(named.stderr.count(b"\n"), 1, named.stderr)
+
+    def test_folders(self):
+        for write in (self.infinite, self.not_a_number, self.of_integers):
+            with self.subTest(head=write.__name__):
+                self.check(write)
+
+    def test_files(self):
+        for write in (self.gguf_of_integers, self.gguf_of_an_unknown_type, self.gguf_of_no_numbers):
+            with self.subTest(head=write.__name__):
+                self.check(write)
+
+    def test_keys_of_a_head_in_an_ordinary_model_are_ignored(self):
+        file = gguf.Gguf(kvik.preset("test-llama"))
+        file.set("eagle3.attention.head_count", gguf.U32, 4)
+        file.set("gemma4-assistant.block_count", gguf.U32, 4)
+        with tempfile.TemporaryDirectory() as root:
+            path = os.path.join(root, "model.gguf")
+            with open(path, "wb") as f:
+                f.write(file.bytes())
+            args = ("--threads", 1, "-p", "a", "-n", 4, "--temp", 0, "--ignore-eos")
+            self.assertEqual(kvik.output("run", path, *args), kvik.output("run", kvik.preset("test-llama"), *args))
+
+    def test_a_head_that_drafts_nothing_is_not_said_to_draft(self):
+        with tempfile.TemporaryDirectory() as root:
+            head = Head(kvik.preset("test-llama")).write(os.path.join(root, "head"))
+            for flags, drafts in ((("--speculate", "off"), False), ((), True)):
+                with Server(kvik.preset("test-llama"), "--threads", 1, "--draft", head, *flags) as server:
+                    server.stop()
+                    self.assertEqual("drafts tokens" in server.said(), drafts, server.said())
+                    self.assertEqual("drafts nothing" in server.said(), not drafts, server.said())
 
 
 class Exactness(unittest.TestCase):

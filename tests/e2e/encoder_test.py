@@ -119,7 +119,7 @@ class EncoderCase(unittest.TestCase):
 
 class Values(EncoderCase):
     def test_the_table_covers_every_family_of_folders(self):
-        self.assertEqual({Variant(name).all["config"]["model_type"] for name in names()}, {"bert", "roberta", "xlm-roberta", "modernbert"})
+        self.assertEqual({Variant(name).all["config"]["model_type"] for name in names()}, {"bert", "roberta", "xlm-roberta", "modernbert", "gemma3_text"})
 
 
 def compare(name):
@@ -208,6 +208,52 @@ class Nomic(EncoderCase):
                     self.assert_close(embed(server, [tokens], normalize=False)[0], oracle.states(tokens).mean(0))
 
 
+class DenseModules(EncoderCase):
+    """EmbeddingGemma has two matrices after pooling, in folders of sentence-transformers."""
+
+    def write(self, name, **changed):
+        folder = os.path.join(self.root.name, name)
+        os.mkdir(folder)
+        Variant("embedding-gemma").write(folder, "pooling_mode_mean_tokens")
+        modules = [{"type": f"sentence_transformers.models.{kind}", "path": path}
+                   for kind, path in (("Transformer", ""), ("Pooling", "1_Pooling"), ("Dense", "2_Dense"), ("Dense", "3_Dense"), ("Normalize", "4_Normalize"))]
+        files = {"modules.json": modules}
+        for path, n_in, n_out in (("2_Dense", 48, 112), ("3_Dense", 112, 48)):
+            os.mkdir(os.path.join(folder, path))
+            transformers_test.write_safetensors(os.path.join(folder, path, "model.safetensors"), {"linear.weight": [n_out, n_in]})
+            files[path + "/config.json"] = {"in_features": n_in, "out_features": n_out, "bias": False,
+                                            "activation_function": "torch.nn.modules.linear.Identity", **changed}
+        for file, content in files.items():
+            with open(os.path.join(folder, file), "w", encoding="utf-8") as f:
+                json.dump(content, f)
+        return folder
+
+    def test_they_map_the_pooled_state(self):
+        folder, variant = self.write("dense"), Variant("embedding-gemma")
+        path = os.path.join(self.root.name, "dense.gguf")
+        kvik.output("quantize", folder, path, "--type", "f16", "--threads", 1)
+        out, back = (counter_weights.weights("linear.weight", shape).astype(np.float64) for shape in ([112, 48], [48, 112]))
+        want = back @ (out @ variant.values("one").mean(0))
+        self.assert_close(reference_encoder.Encoder(path).embedding(variant.tokens), want)
+        got = []
+        for model in (folder, path):
+            with self.subTest(model=model), Server(model, "--threads", 1) as server:
+                raw = embed(server, [variant.tokens], normalize=False)[0]
+                self.assert_close(raw, want)
+                self.assert_close(embed(server, [variant.tokens])[0], want / np.linalg.norm(want))
+                self.assert_close(embed(server, [variant.tokens], dimensions=20)[0], want[:20] / np.linalg.norm(want[:20]))
+                got.append([embed(server, [variant.tokens[:n]]).tolist() for n in (1, 7, 33, 45)])
+        self.assertEqual(*got)
+
+    def test_other_modules_are_refused(self):
+        for name, changed, message in (("bias", {"bias": True}, "'bias' is true, expected false"),
+                                       ("tanh", {"activation_function": "torch.nn.modules.activation.Tanh"}, "expected torch.nn.modules.linear.Identity"),
+                                       ("wide", {"out_features": 64}, "expected 48 to 64 and back")):
+            done = kvik.run("serve", self.write(name, **changed), "--port", 0)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(message, done.stderr.decode())
+
+
 class Decoders(folder_case.FolderCase):
     """Models that generate compute embeddings, too, pooled as their folders say (Qwen3-Embedding)."""
 
@@ -241,7 +287,7 @@ class Bits(EncoderCase):
     def test_a_text_has_the_same_bits_in_any_company(self):
         texts = [kvik.random_tokens(n, 90, seed=n) for n in (1, 5, 31, 32, 33, 45, 60, 64)]
         texts = [[4 + int(t) % 86 for t in text] for text in texts]
-        for name in ("bert", "modernbert"):
+        for name in ("bert", "modernbert", "embedding-gemma"):
             want = None
             for isa in kvik.isas():
                 if isa in kvik.ROUND_TO_BF16:

@@ -31,8 +31,8 @@ def model(name, element_type="f32", seed=0, *more):
     return kvik.preset(name, element_type, seed, "--mtp-layers", 1, *more)
 
 
-def drafts(path, tokens, chunk):
-    done = subprocess.run([TOOL, path, kvik.joined(tokens), str(chunk)], capture_output=True, check=True)
+def drafts(path, tokens, chunk, *head):
+    done = subprocess.run([TOOL, path, kvik.joined(tokens), str(chunk), *head], capture_output=True, check=True)
     return done.stdout
 
 
@@ -242,6 +242,86 @@ class Circle(unittest.TestCase):
                     self.assertEqual(ids, [FIRST + (i + 1 + k) % DIM for k in range(50)])
                     self.assertEqual(rejected, 0)
                     self.assertGreater(accepted, 10)
+
+
+def split(path, folder):
+    """Writes a model without its MTP layers, and a file of these alone, as llama.cpp's converter does (--no-mtp, --mtp)."""
+    main, side = os.path.join(folder, "model.gguf"), os.path.join(folder, "mtp-model.gguf")
+    file = gguf.Gguf(path)
+    arch = file.get("general.architecture").decode()
+    n_all, n_mtp = file.get(f"{arch}.block_count"), file.get(f"{arch}.nextn_predict_layers")
+    n_layers = n_all - n_mtp
+    layer_of = {t[0]: int(t[0].split(".")[1]) for t in file.tensors if t[0].startswith("blk.")}
+    without = gguf.Gguf(path).drop(f"{arch}.nextn_predict_layers").set(f"{arch}.block_count", gguf.U32, n_layers)
+    for key, kind, value in list(without.metadata):
+        if kind == gguf.ARR and key.startswith(arch) and len(value[1]) == n_all:
+            without.set(key, kind, (value[0], value[1][:n_layers]))
+    for name, layer in layer_of.items():
+        (without if layer >= n_layers else file).without_tensor(name)
+    for to, made in ((main, without), (side, file)):
+        with open(to, "wb") as f:
+            f.write(made.bytes())
+    return main, side
+
+
+class SeparateFile(unittest.TestCase):
+    """A file of MTP layers is used as if they were in the model's file."""
+
+    def test_drafts_are_those_of_the_whole_file(self):
+        for name, own in (*((name, []) for name in PRESETS), ("test-glm4moe", ["--mtp-own"])):
+            with self.subTest(preset=name, own=own), tempfile.TemporaryDirectory() as folder:
+                path, tokens = model(name, "q8_0", 0, *own), kvik.random_tokens(50, 260, 4)
+                main, side = split(path, folder)
+                self.assertNotIn(b"MTP head", kvik.output("show", main))
+                self.assertEqual(drafts(main, tokens, 7, side), drafts(path, tokens, 7))
+                self.assertEqual(kvik.logits_text(main, tokens, all=True), kvik.logits_text(path, tokens, all=True))
+
+    def test_it_is_found_beside_the_model(self):
+        want = [FIRST + (8 + i) % DIM for i in range(40)]
+        for name in ("test-qwen35", "test-glm4moe", "test-nemotronhmoe"):
+            with self.subTest(preset=name), tempfile.TemporaryDirectory() as folder:
+                main, side = split(circle(folder, 1, name), folder)
+                os.mkdir(os.path.join(folder, "other"))
+                os.rename(split(model("test-step35"), os.path.join(folder, "other"))[1], os.path.join(folder, "mtp-other.gguf"))
+
+                def accepted(*flags, at=main):
+                    with Server(at, "--threads", 1, "--speculate", 4, *flags) as server:
+                        reply = server.complete([FIRST + 7], max_tokens=40, return_token_ids=True, ignore_eos=True)
+                        self.assertEqual(reply["choices"][0]["token_ids"], want)
+                        server.stop()
+                        return reply["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], server.said()
+                n, log = accepted()
+                self.assertGreater(n, 20)
+                self.assertIn(f"the MTP head {side} beside the model drafts tokens", log)
+                n, log = accepted("--draft", "none")
+                self.assertNotIn("MTP head", log)
+                moved = os.path.join(folder, "elsewhere.gguf")
+                os.rename(side, moved)
+                self.assertNotIn("MTP head", accepted()[1])
+                n, log = accepted("--draft", moved)
+                self.assertGreater(n, 20)
+                self.assertIn(f"the MTP head {moved} drafts tokens", log)
+
+    def test_layers_of_another_model_are_refused(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.mkdir(os.path.join(root, "other"))
+            main, side = split(model("test-glm4moe"), root)
+            other = split(model("test-mla"), os.path.join(root, "other"))[1]
+            done = kvik.run("run", main, "--draft", other, "-p", "a", "-n", 2)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("the MTP layers are those of a model 'deepseek2' with 3 layers of 64 dimensions, expected 'glm4moe'", done.stderr.decode())
+            self.assertIn(other, done.stderr.decode())
+            file = gguf.Gguf(side)
+            data = bytearray(file.data)
+            at = file.tensor(tensor_of(file, "enorm"))[3]
+            data[at:at + 4] = np.float32(np.inf).tobytes()
+            file.data = bytes(data)
+            with open(side, "wb") as f:
+                f.write(file.bytes())
+            done = kvik.run("run", main, "-p", "a", "-n", 2)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"the MTP head beside the model is not used: '{side}' as MTP head: tensor 'blk.3.nextn.enorm.weight' holds a number that is "
+                          "not finite", done.stderr.decode())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import unittest
 
+import eagle_test
 import kvik
 from server import Server
 
@@ -92,6 +93,17 @@ class Text(PrefixFile):
             with self.subTest(flags=flags, fields=fields):
                 answer = self.ask(other, "/v1/completions", {**body, **fields}, "--disk", self.disk, *flags)
                 self.assertEqual(cached(answer), 0)
+
+    def test_a_server_with_a_draft_head_finds_the_pages_of_an_export_with_it(self):
+        model = kvik.preset("test-llama")
+        head = eagle_test.Head(model).write(f"{self.folder}/head")
+        body = {"prompt": TEXT, "max_tokens": 4, "temperature": 0}
+        for draft, found in (((), False), (("--draft", head), True)):
+            self.export(model, TEXT, *draft)
+            self.disk = f"{self.folder}/pages{len(draft)}"
+            self.import_file()
+            answer = self.ask(model, "/v1/completions", body, "--disk", self.disk, "--draft", head)
+            self.assertEqual(cached(answer) > 500, found, answer["usage"])
 
     def test_pages_of_a_folder_are_not_computed_again(self):
         model = kvik.preset("test-llama")

@@ -30,6 +30,7 @@ class Show(unittest.TestCase):
     def test_experts_and_stretched_ropes_are_shown(self):
         self.assertIn("experts 128, 8 of them for each token, width 768", kvik.output("show", "synthetic:qwen3-30b-a3b").decode())
         self.assertIn("a shared one of 128", kvik.output("show", "synthetic:test-qwen2moe").decode())
+        self.assertIn("on a latent vector of 48, and a shared one of", kvik.output("show", "synthetic:test-nemotron3").decode())
         self.assertIn("rope stretched by 4", kvik.output("show", "synthetic:test-linear").decode())
 
     @unittest.skipUnless(os.path.isdir(TOKENIZERS), "no real vocabularies beside the tree")

@@ -50,7 +50,7 @@ TEST(GgufVariants, split_models_with_missing_pieces_are_left_out) {
   const auto variants = find_gguf_variants(
       files_of({"a-Q8_0-00002-of-00002.gguf", "a-Q8_0-00001-of-00002.gguf",
                 "b-Q4_0-00001-of-00002.gguf", "c-Q2_K-00003-of-00002.gguf", "c-F16.gguf",
-                "mmproj-F16.gguf", "x.imatrix.gguf", "config.json"}));
+                "mmproj-F16.gguf", "MTP/mtp-model-Q4_K_M.gguf", "x.imatrix.gguf", "config.json"}));
   EXPECT_THAT(quants_of(variants), ElementsAre("F16", "Q8_0"));
   EXPECT_EQ(variants[1].pieces[0].path, "a-Q8_0-00001-of-00002.gguf");
   EXPECT_EQ(variants[1].n_bytes(), 20);

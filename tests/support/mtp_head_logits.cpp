@@ -101,7 +101,8 @@ int run(const std::string& path, const std::string& ids, const std::string& chun
   auto backend = make_cpu_backend({.n_threads = 1, .isa = {}});
   auto source = open_model(path);
   CHECK(backend && source);
-  const auto draft = add_draft_head({.draft = head, .model = path, .speculates = false}, *source);
+  const auto draft =
+      add_draft_head({.draft = head, .model = path, .speculates = false}, **backend, *source);
   if (!draft) {
     std::cerr << draft.error().message << "\n";
     return EXIT_FAILURE;

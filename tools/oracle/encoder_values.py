@@ -36,6 +36,9 @@ VARIANTS = {
     "xlm-roberta": ("xlm-roberta", "AutoModel", {"type_vocab_size": 1, "max_position_embeddings": 50}),
     "xlm-roberta-reranker": ("xlm-roberta", "AutoModelForSequenceClassification", {"type_vocab_size": 1, "num_labels": 1}),
     # windows of 8 tokens on each side, in layers 1, 2 and 4
+    # windows of 8 tokens on each side, except in layer 6; one KV head for three query heads, and another scale of attention
+    "embedding-gemma": ("gemma3_text", "AutoModel", {"num_hidden_layers": 7, "num_key_value_heads": 1, "head_dim": 16, "sliding_window": 16,
+                                                    "query_pre_attn_scalar": 24, "use_bidirectional_attention": True, "pad_token_id": 0}),
     "modernbert": ("modernbert", "AutoModel", {"num_hidden_layers": 5, "local_attention": 16, "global_attn_every_n_layers": 3}),
 }
 

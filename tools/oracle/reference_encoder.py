@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Computes the forward pass of an encoder's GGUF file in float64: BERT (Devlin et al. 2019) with learned positions, nomic-bert with RoPE and
-a gated MLP, and ModernBERT (Warner et al. 2024) with windows and norms before each half of a layer.
+a gated MLP, ModernBERT (Warner et al. 2024) with windows and norms before each half of a layer, and EmbeddingGemma (Vera et al. 2025), which is
+Gemma 3 with attention and windows on both sides and two matrices after pooling.
 
     reference_encoder.py model.gguf 2 15 27 3                  # hidden states, one token per line
     reference_encoder.py model.gguf --second-segment 2 2 15 27 3   # the scores of a classifier too
@@ -19,6 +20,14 @@ def layer_norm(x, weight, bias, eps):
     centered = x - x.mean(-1, keepdims=True)
     y = centered / np.sqrt((centered ** 2).mean(-1, keepdims=True) + eps) * weight
     return y if bias is None else y + bias
+
+
+def rms_norm(x, weight, eps):
+    return x / np.sqrt((x ** 2).mean(-1, keepdims=True) + eps) * weight
+
+
+def gelu_tanh(x):
+    return x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
 
 
 def gelu(x):
@@ -42,7 +51,8 @@ class Encoder:
     def __init__(self, path):
         self.meta, self.weights = reference_logits.load(path)
         self.family = self.meta["general.architecture"].decode()
-        self.eps = self.key("attention.layer_norm_epsilon")
+        self.is_gemma = self.family == "gemma-embedding"
+        self.eps = self.key("attention.layer_norm_rms_epsilon" if self.is_gemma else "attention.layer_norm_epsilon")
 
     def key(self, name, otherwise=None):
         return self.meta.get(f"{self.family}.{name}", otherwise)
@@ -58,6 +68,8 @@ class Encoder:
 
     def norm(self, x, name):
         weight = self.get(name + ".weight")
+        if self.is_gemma:
+            return rms_norm(x, weight, self.eps)
         return x if weight is None else layer_norm(x, weight, self.get(name + ".bias"), self.eps)
 
     def attention(self, x, layer):
@@ -66,12 +78,17 @@ class Encoder:
             parts = np.split(self.linear(x, f"blk.{layer}.attn_qkv"), 3, -1)
         else:
             parts = [self.linear(x, f"blk.{layer}.attn_{part}") for part in "qkv"]
-        q, k, v = (p.reshape(len(x), n_heads, -1).transpose(1, 0, 2) for p in parts)
-        window = self.key("attention.sliding_window", 0) if layer % 3 else 0
+        n_kv_heads = self.key("attention.head_count_kv", n_heads)
+        q, k, v = (p.reshape(len(x), n, -1).transpose(1, 0, 2) for p, n in zip(parts, (n_heads, n_kv_heads, n_kv_heads)))
+        is_windowed = layer % 6 != 5 if self.is_gemma else layer % 3 != 0
+        window = self.key("attention.sliding_window", 0) if is_windowed else 0
+        if self.is_gemma:
+            q, k = self.norm(q, f"blk.{layer}.attn_q_norm"), self.norm(k, f"blk.{layer}.attn_k_norm")
         if self.family != "bert":
             base = self.key("rope.freq_base_swa", 1e4) if window else self.key("rope.freq_base", 1e4)
             q, k = rotated(q, base), rotated(k, base)
-        scores = q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1])
+        k, v = (np.repeat(p, n_heads // n_kv_heads, 0) for p in (k, v))
+        scores = q @ k.transpose(0, 2, 1) * self.key("attention.scale", 1 / math.sqrt(q.shape[-1]))
         if window:
             distance = np.abs(np.arange(len(x))[:, None] - np.arange(len(x)))
             scores = np.where(distance <= window // 2, scores, -np.inf)
@@ -86,7 +103,7 @@ class Encoder:
             inner = gelu(first) * second
         else:
             gate = self.linear(x, f"blk.{layer}.ffn_gate")
-            inner = gate / (1 + np.exp(-gate)) * up
+            inner = (gelu_tanh(gate) if self.is_gemma else gate / (1 + np.exp(-gate))) * up
         return self.linear(inner, f"blk.{layer}.ffn_down")
 
     def states(self, tokens, second_segment=None):
@@ -100,15 +117,26 @@ class Encoder:
         positions = self.get("position_embd.weight")
         if positions is not None:
             x = x + positions[:n]
-        x = self.norm(x, "token_embd_norm")
+        x = x * math.sqrt(x.shape[-1]) if self.is_gemma else self.norm(x, "token_embd_norm")
         for layer in range(self.key("block_count")):
-            if self.family == "modern-bert":
+            if self.is_gemma:
+                x = x + self.norm(self.attention(self.norm(x, f"blk.{layer}.attn_norm"), layer), f"blk.{layer}.post_attention_norm")
+                x = x + self.norm(self.mlp(self.norm(x, f"blk.{layer}.ffn_norm"), layer), f"blk.{layer}.post_ffw_norm")
+            elif self.family == "modern-bert":
                 x = x + self.attention(self.norm(x, f"blk.{layer}.attn_norm"), layer)
                 x = x + self.mlp(self.norm(x, f"blk.{layer}.ffn_norm"), layer)
             else:
                 x = self.norm(x + self.attention(x, layer), f"blk.{layer}.attn_output_norm")
                 x = self.norm(x + self.mlp(x, layer), f"blk.{layer}.layer_output_norm")
         return self.norm(x, "output_norm")
+
+    def embedding(self, tokens):
+        """Returns the mean of the states, mapped by the matrices after pooling."""
+        mean = self.states(tokens).mean(0)
+        for name in ("dense_2", "dense_3"):
+            if name + ".weight" in self.weights:
+                mean = self.linear(mean, name)
+        return mean
 
     def scores(self, tokens, second_segment=None):
         """Returns the scores of the classifier, [n_labels]."""

@@ -173,6 +173,15 @@ Result<void> finish_gemma3(const KeyReader& keys, ModelConfig& config) {
   return {};
 }
 
+// The window of an encoder is as wide on both sides of a token.
+Result<void> finish_gemma_embedding(const KeyReader& keys, ModelConfig& config) {
+  TRY(finish_gemma3(keys, config));
+  for (LayerConfig& layer : config.layers) {
+    if (AttentionConfig& a = attention_of(layer); a.window > 0) a.window |= 1;
+  }
+  return {};
+}
+
 Result<void> finish_gemma3n(const KeyReader& keys, ModelConfig& config) {
   LayerKinds kinds;
   TRY(read_layer_kinds(keys, config, kinds));

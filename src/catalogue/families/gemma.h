@@ -8,6 +8,7 @@ using enum TensorRole;
 
 Result<void> finish_gemma2(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_gemma3(const KeyReader& keys, ModelConfig& config);
+Result<void> finish_gemma_embedding(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_gemma3n(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_gemma4(const KeyReader& keys, ModelConfig& config);
 
@@ -41,6 +42,17 @@ inline constexpr FolderType kGemma3Folders[] = {
      .has_zero_centered_norms = true,
      .has_query_scalar = true,
      .names = kGemmaNames},
+};
+// Folders of Gemma 3 whose attention is bidirectional (EmbeddingGemma).
+inline constexpr FolderType kEmbeddingGemmaFolders[] = {
+    {.model_type = "gemma3_text (bidirectional)",
+     .defaults = kGemma3Folders[0].defaults,
+     .window = FolderWindow::kStated,
+     .has_zero_centered_norms = true,
+     .has_query_scalar = true,
+     .names = kGemmaNames,
+     .is_encoder = true,
+     .has_dense_modules = true},
 };
 inline constexpr FolderValue kGemma3nValues[] = {
     {"altup_num_inputs", "altup.num_inputs"},
@@ -122,6 +134,15 @@ inline constexpr Family kGemmaFamilies[] = {
      .scales_embedding = true,
      .finish = finish_gemma3,
      .folders = kGemma3Folders},
+    {.name = "gemma-embedding",
+     .activation = Activation::kGeluTanh,
+     .attention = {.qk_norm = QkNorm::kHead, .global_every = 6, .global_at = 5},
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.eps = 1e-6, .has_post_norms = true},
+     .scales_embedding = true,
+     .encoder = EncoderConfig{.has_rms_norms = true},
+     .finish = finish_gemma_embedding,
+     .folders = kEmbeddingGemmaFolders},
     {.name = "gemma3n",
      .activation = Activation::kGeluTanh,
      .attention =

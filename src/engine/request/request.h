@@ -51,9 +51,10 @@ struct Request {
   // Set of requests with which the priority is compared: all, or those of the same tenant.
   enum class PriorityScope : uint8_t { kAllTenants, kOwnTenant } ranks = PriorityScope::kAllTenants;
   // kHiddenStates: there is no answer; the whole prompt is computed, and its hidden states are
-  // passed to EventSink::on_hidden(). kScores: a classifier's scores, passed to on_scores();
+  // passed to EventSink::on_hidden(). kLastState: only that of the last token is, and K and V of
+  // the others may come from the cache. kScores: a classifier's scores, passed to on_scores();
   // encoders only.
-  enum class Wants { kAnswer, kHiddenStates, kScores } wants = Wants::kAnswer;
+  enum class Wants { kAnswer, kHiddenStates, kLastState, kScores } wants = Wants::kAnswer;
   // For encoders: number of prompt tokens before those of the second text of a pair; absent: there
   // is one text.
   std::optional<uint32_t> second_segment = {};
@@ -127,7 +128,8 @@ class EventSink {
   virtual void on_no_memory() {}
   virtual void on_prompt(const PromptProgress& progress) { static_cast<void>(progress); }
   // Receives the hidden state, [model_dim], of the prompt's token at `position` after the last
-  // layer and the final norm. Each position comes once, in order. Borrowed for the call.
+  // layer and the final norm. Each position comes once, in order; with kLastState only the last
+  // one. Borrowed for the call.
   virtual void on_hidden(uint32_t position, std::span<const float> state) {
     static_cast<void>(position);
     static_cast<void>(state);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "catalogue/read_assistant.h"
 #include "catalogue/tensor_roles.h"
 #include "format/draft/joined_head.h"
@@ -73,7 +74,8 @@ bool is_assistant(const ModelSource& source) {
 }
 
 Result<std::unique_ptr<ModelSource>> with_assistant(std::unique_ptr<ModelSource>& model,
-                                                    std::unique_ptr<ModelSource> source) {
+                                                    std::unique_ptr<ModelSource> source,
+                                                    const HeadLimits& limits) {
   const std::string label = source->label();
   const auto add = [&]() -> Result<std::unique_ptr<ModelSource>> {
     DraftHead head{.source = std::move(source),
@@ -95,12 +97,12 @@ Result<std::unique_ptr<ModelSource>> with_assistant(std::unique_ptr<ModelSource>
         head.tensors.push_back({{role, n_layers + layer}, name_of(TensorId{role, layer})});
       }
     }
-    return join_head(model, std::move(head));
+    return join_head(model, std::move(head), limits);
   };
   auto joined = add();
   if (joined) return joined;
   return fail(joined.error().code,
-              fmt::format("{} as assistant: {}", quoted(label), joined.error().message));
+              fmt::format("'{}' as assistant: {}", Printable(label), joined.error().message));
 }
 
 }  // namespace kvik

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "format/draft/joined_head.h"
 #include "format/model_source.h"
 
 namespace kvik {
@@ -21,6 +22,7 @@ Result<std::unique_ptr<ModelSource>> open_assistant_folder(const std::string& pa
 // add_assistant(), and kCorrupt or kUnsupported for a tensor that is missing, unknown or of another
 // shape; `model` is unchanged then.
 Result<std::unique_ptr<ModelSource>> with_assistant(std::unique_ptr<ModelSource>& model,
-                                                    std::unique_ptr<ModelSource> source);
+                                                    std::unique_ptr<ModelSource> source,
+                                                    const HeadLimits& limits);
 
 }  // namespace kvik

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "catalogue/read_eagle.h"
 #include "catalogue/tensor_roles.h"
 #include "format/draft/joined_head.h"
@@ -121,7 +122,8 @@ bool is_eagle_head(const ModelSource& source) {
 }
 
 Result<std::unique_ptr<ModelSource>> with_eagle_head(std::unique_ptr<ModelSource>& model,
-                                                     std::unique_ptr<ModelSource> source) {
+                                                     std::unique_ptr<ModelSource> source,
+                                                     const HeadLimits& limits) {
   const std::string label = source->label();
   const auto add = [&]() -> Result<std::unique_ptr<ModelSource>> {
     TRY_ASSIGN(const ModelConfig plain, config_of(*model));
@@ -136,12 +138,12 @@ Result<std::unique_ptr<ModelSource>> with_eagle_head(std::unique_ptr<ModelSource
     for (const auto& [name, role] : kTensors) {
       head.tensors.push_back({{role_in(plain, role), plain.n_layers}, std::string(name)});
     }
-    return join_head(model, std::move(head));
+    return join_head(model, std::move(head), limits);
   };
   auto joined = add();
   if (joined) return joined;
   return fail(joined.error().code,
-              fmt::format("{} as EAGLE-3 head: {}", quoted(label), joined.error().message));
+              fmt::format("'{}' as EAGLE-3 head: {}", Printable(label), joined.error().message));
 }
 
 }  // namespace kvik

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "format/draft/joined_head.h"
 #include "format/model_source.h"
 
 namespace kvik {
@@ -16,6 +17,7 @@ bool is_eagle_head(const ModelSource& source);
 // kCorrupt or kUnsupported for a tensor that is missing, unknown or of another shape; `model` is
 // unchanged then.
 Result<std::unique_ptr<ModelSource>> with_eagle_head(std::unique_ptr<ModelSource>& model,
-                                                     std::unique_ptr<ModelSource> source);
+                                                     std::unique_ptr<ModelSource> source,
+                                                     const HeadLimits& limits);
 
 }  // namespace kvik

@@ -26,9 +26,12 @@ namespace json = boost::json;
 
 constexpr const char* kFile = "config.json";
 
+// Models whose attention is bidirectional are a type of their own.
 Result<FamilyFolder> type_of(const JsonObject& config) {
-  TRY_ASSIGN(const auto type, config.text("model_type"));
+  TRY_ASSIGN(auto type, config.text("model_type"));
   if (!type) return config.unexpected_value("model_type", known_model_types());
+  const json::value* reach = config.find("use_bidirectional_attention");
+  if (reach && reach->is_bool() && reach->get_bool()) *type += " (bidirectional)";
   if (const FamilyFolder found = find_folder_type(*type); found.type) return found;
   return fail(ErrorCode::kUnsupported, fmt::format("{}: model type {} is not supported; known: {}",
                                                    kFile, quoted(*type), known_model_types()));
@@ -75,6 +78,14 @@ Result<void> add_real(const JsonObject& config, std::string_view from, std::stri
                       GgufKeys& keys) {
   TRY_ASSIGN(const auto value, config.real(from));
   if (value) keys.real(to, *value);
+  return {};
+}
+
+// A soft cap of null is none. A key of 0 says so: without it, a family's usual cap may apply.
+Result<void> add_soft_cap(const JsonObject& config, std::string_view name, GgufKeys& keys) {
+  const json::value* stated = config.all().if_contains(name);
+  if (!stated || !stated->is_null()) return add_real(config, name, name, keys);
+  keys.real(name, 0);
   return {};
 }
 
@@ -185,7 +196,8 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   keys.real(eps_key, 0);
   TRY_ASSIGN(counts.n_ctx, config.count("max_position_embeddings", kMaxContext));
   if (family.encoder) {
-    TRY_ASSIGN(out.n_unused_positions, read_encoder(config, *out.type, keys, out.metadata));
+    TRY_ASSIGN(out.n_unused_positions,
+               read_encoder(config, {&family, out.type}, keys, out.metadata));
     if (out.n_unused_positions >= counts.n_ctx) {
       return config.unexpected_value("max_position_embeddings",
                                      fmt::format("more than {}", out.n_unused_positions));
@@ -197,8 +209,8 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
 }
 
 Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufKeys& keys) {
-  TRY(add_real(config, "attn_logit_softcapping", "attn_logit_softcapping", keys));
-  TRY(add_real(config, "final_logit_softcapping", "final_logit_softcapping", keys));
+  TRY(add_soft_cap(config, "attn_logit_softcapping", keys));
+  TRY(add_soft_cap(config, "final_logit_softcapping", keys));
   if (of.type->has_query_scalar) {
     TRY_ASSIGN(const auto scalar, config.real("query_pre_attn_scalar"));
     if (!scalar || !(*scalar > 0)) {

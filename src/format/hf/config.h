@@ -35,6 +35,8 @@ struct FolderConfig {
   std::vector<uint64_t> end_ids;   // "eos_token_id"
   // rows at the beginning of an encoder's table of positions that no token has
   uint32_t n_unused_positions = 0;
+  // of a reranker: rows of the output head that are its classifier
+  std::vector<uint64_t> score_tokens;
 };
 
 // Parses config.json. Errors: kUnsupported for an unknown model type, quantization or feature (the

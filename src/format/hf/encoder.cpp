@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "catalogue/limits.h"
-#include "format/hf/tensor_files.h"
+#include "format/hf/modules/modules.h"
+#include "format/hf/modules/reranker.h"
 #include "format/quoted.h"
 
 namespace kvik::hf {
@@ -19,8 +20,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr size_t kMaxFileBytes = size_t{1} << 20;
-constexpr uint64_t kMeanPooling = 1, kClsPooling = 2, kLastPooling = 3, kRankPooling = 4;
+constexpr uint64_t kMeanPooling = 1, kClsPooling = 2, kLastPooling = 3;
 
 struct PoolingMode {
   std::string_view flag;  // key of 1_Pooling/config.json
@@ -42,20 +42,11 @@ std::unexpected<Error> unsupported_pooling(std::string_view file, std::string_vi
                           quoted(mode)));
 }
 
-Result<std::optional<json::value>> read_module_json(const std::string& folder,
-                                                    const std::string& name) {
-  TRY_ASSIGN(const auto text, read_text_file(fmt::format("{}/{}", folder, name), kMaxFileBytes));
-  if (!text) return std::optional<json::value>();
-  TRY_ASSIGN(auto parsed, parse_json_file(*text, name));
-  return std::optional(std::move(parsed));
-}
-
 // Returns the "pooling_type" that a module's config.json states.
-Result<uint64_t> read_mode(const std::string& folder, const std::string& module) {
-  const std::string file = module + "/config.json";
-  TRY_ASSIGN(const auto parsed, read_module_json(folder, file));
-  if (!parsed) return fail(ErrorCode::kCorrupt, fmt::format("{} is missing", file));
-  TRY_ASSIGN(const JsonObject config, JsonObject::of(*parsed, file));
+Result<uint64_t> read_mode(const std::string& folder, const Module& module) {
+  const std::string file = module.path + "/config.json";
+  TRY_ASSIGN(const json::value parsed, read_module_config(folder, module));
+  TRY_ASSIGN(const JsonObject config, JsonObject::of(parsed, file));
   TRY_ASSIGN(const auto word, config.text("pooling_mode"));
   std::vector<PoolingMode> chosen;
   for (const PoolingMode& mode : kModes) {
@@ -130,14 +121,16 @@ Result<void> read_local_attention(const JsonObject& config, GgufKeys& keys) {
 
 }  // namespace
 
-Result<uint32_t> read_encoder(const JsonObject& config, const FolderType& type, GgufKeys& keys,
+Result<uint32_t> read_encoder(const JsonObject& config, const FamilyFolder& of, GgufKeys& keys,
                               Metadata& metadata) {
+  const auto& [family, type] = of;
+  keys.flag("attention.causal", false);
+  if (family->encoder->has_rms_norms) return 0;
   const bool is_modern = config.find("norm_eps") != nullptr;
   TRY_ASSIGN(const auto eps, config.real(is_modern ? "norm_eps" : "layer_norm_eps"));
   if (!eps) return config.unexpected_value("layer_norm_eps", "a number");
   if (is_modern) TRY(read_local_attention(config, keys));
   keys.real("attention.layer_norm_epsilon", *eps);
-  keys.flag("attention.causal", false);
   for (const char* key : {"is_decoder", "add_cross_attention"}) {
     TRY_ASSIGN(const bool is_on, config.flag(key, false));
     if (is_on) return config.unexpected_value(key, "false", ErrorCode::kUnsupported);
@@ -152,35 +145,27 @@ Result<uint32_t> read_encoder(const JsonObject& config, const FolderType& type, 
   }
   if (n_types) metadata.insert("tokenizer.ggml.token_type_count", *n_types);
   TRY(read_labels(config, keys));
-  if (!type.has_padding_positions) return 0;
+  if (!type->has_padding_positions) return 0;
   TRY_ASSIGN(const auto padding, config.number("pad_token_id"));
   return static_cast<uint32_t>(std::min(padding.value_or(0), kMaxContext)) + 1;
 }
 
-Result<void> add_pooling(const std::string& folder, const std::string& architecture,
+Result<void> add_pooling(const std::string& folder, const FolderConfig& config,
                          Metadata& metadata) {
-  TRY_ASSIGN(const auto modules, read_module_json(folder, "modules.json"));
-  const std::string key = architecture + ".pooling_type";
-  if (!modules || metadata.contains(key)) return {};
-  const json::array* list = modules->if_array();
-  if (!list) return fail(ErrorCode::kCorrupt, "modules.json: expected a list");
-  for (const json::value& item : *list) {
-    TRY_ASSIGN(const JsonObject module, JsonObject::of(item, "modules.json", "[]"));
-    TRY_ASSIGN(const std::string type, module.required_text("type"));
-    const std::string_view name = std::string_view(type).substr(type.rfind('.') + 1);
-    if (name == "Transformer" || name == "Normalize") continue;
-    if (name != "Pooling") {
+  const std::string key = config.architecture + ".pooling_type";
+  if (metadata.contains(key)) return {};
+  TRY_ASSIGN(const std::vector<Module> modules, read_modules(folder));
+  for (const Module& module : modules) {
+    if (module.kind == "Transformer" || module.kind == "Normalize") continue;
+    if (module.kind == "Dense" && config.type->has_dense_modules) continue;
+    if (module.kind == kLogitScore && config.architecture == kRerankerFamily) continue;
+    if (module.kind != "Pooling") {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("modules.json: module {} is not supported, expected Transformer, "
                               "Pooling and Normalize",
-                              quoted(type)));
+                              quoted(module.type)));
     }
-    TRY_ASSIGN(const std::string path, module.required_text("path"));
-    if (path.starts_with('/') || path.contains("..")) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("modules.json: path {} leaves the model's folder", quoted(path)));
-    }
-    TRY_ASSIGN(const uint64_t pooling, read_mode(folder, path));
+    TRY_ASSIGN(const uint64_t pooling, read_mode(folder, module));
     metadata.insert(key, pooling);
   }
   return {};

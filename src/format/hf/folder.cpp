@@ -9,6 +9,8 @@
 
 #include "format/hf/config.h"
 #include "format/hf/encoder.h"
+#include "format/hf/modules/dense.h"
+#include "format/hf/modules/reranker.h"
 #include "format/hf/tensor_files.h"
 #include "format/hf/tensor_names.h"
 #include "format/hf/vocabulary_files.h"
@@ -36,9 +38,11 @@ Result<std::unique_ptr<ModelSource>> open(const std::string& path) {
   TRY_ASSIGN(const auto json, read_text_file(fmt::format("{}/config.json", path), kMaxConfigBytes));
   if (!json) return fail(ErrorCode::kNotFound, no_config(path));
   TRY_ASSIGN(FolderConfig config, read_folder_config(*json));
-  TRY(add_pooling(path, config.architecture, config.metadata));
+  TRY(add_pooling(path, config, config.metadata));
   TRY(add_vocabulary(path, config, config.metadata));
+  TRY(add_reranker(path, *json, config));
   TRY_ASSIGN(auto source, open_tensor_files(path));
+  TRY_ASSIGN(source, with_dense_modules(path, std::move(source), config));
   TRY(arrange_folder(*source, path, std::move(config)));
   return source;
 }

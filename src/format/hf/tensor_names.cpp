@@ -38,7 +38,7 @@ constexpr std::string_view kPrefixes[] = {
 constexpr std::string_view kEncoderPrefixes[] = {"bert.", "roberta.", "model.", ""};
 // Tensors of heads for other tasks.
 constexpr std::string_view kTaskPrefixes[] = {"cls.", "lm_head.", "pooler.", "bert.pooler."};
-constexpr std::string_view kClassifierPrefix = "classifier.";
+constexpr std::string_view kBarePrefixes[] = {"classifier.", "dense_"};  // of whole names
 constexpr std::string_view kMultimodalPrefixes[] = {
     "vision_tower.",         "multi_modal_projector.",       "audio_tower.",
     "model.vision_tower.",   "model.multi_modal_projector.", "model.audio_tower.",
@@ -49,7 +49,6 @@ constexpr std::string_view kStepMultimodalPrefixes[] = {"vision_model.", "vit_la
 constexpr std::string_view kMlpPrefix = "mlp.";
 constexpr std::string_view kMtpPrefix = "mtp.";
 constexpr std::string_view kErnieMtpPrefix = "model.mtp_";  // such a head is ignored
-constexpr uint64_t kComparedBytes = uint64_t{1} << 20;
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight",
                                            "embed_out.weight"};
 
@@ -127,9 +126,10 @@ class FolderTensors {
     const TensorKind kind = kind_of(role);
     if (kind == TensorKind::kDivisors || is_stated(spec.id)) return {};  // in config.json
     if (role == TensorRole::kHead) return take_head(spec);
+    if (role == TensorRole::kClassifier && model_.reranker) return take_score_rows(spec);
     const std::string_view own_name = own_name_of(spec.id);
     const bool is_bare = role == TensorRole::kHeadBias ||
-                         (config_.type->is_encoder && own_name.starts_with(kClassifierPrefix));
+                         (config_.type->is_encoder && starts_with_any(own_name, kBarePrefixes));
     std::string name = (is_bare ? "" : prefix_of(spec.id)) + std::string(own_name);
     const std::string_view other_mlp = config_.type->other_mlp;
     if (!other_mlp.empty() && own_name.starts_with(kMlpPrefix) && !has(name)) {
@@ -239,8 +239,7 @@ class FolderTensors {
   }
 
   // Takes the head. It is the embedding if there is no other tensor, or if the model ties them and
-  // the head in the file is a copy. A head that differs is used regardless of config.json, as in
-  // Transformers 5.
+  // the file has a copy. A head that differs is used whatever config.json says (Transformers 5).
   Result<void> take_head(const TensorSpec& spec) {
     for (const std::string_view name : kHeadNames) {
       if (!has(std::string(name))) continue;
@@ -254,26 +253,28 @@ class FolderTensors {
     return take_whole(spec, std::string(kHeadNames[0]));
   }
 
-  // Returns whether the tensor equals the embedding. Reads both up to the first difference.
-  Result<bool> is_copy_of_embedding(const std::string& name) {
-    const auto embedding =
-        by_name_.find(prefix_ + std::string(folder_name(*config_.type, TensorRole::kEmbedding)));
-    if (embedding == by_name_.end()) return true;  // the missing embedding is reported elsewhere
-    const TensorInfo& a = source_.tensors()[embedding->second];
-    const TensorInfo& b = source_.tensors()[by_name_.at(name)];
-    if (a.type != b.type || a.shape != b.shape || a.shape.size() != 2) return false;
-    const uint64_t row_bytes = a.n_bytes / a.shape[0];
-    const uint64_t step = row_bytes * std::max<uint64_t>(1, kComparedBytes / row_bytes);
-    for (uint64_t at = 0; at < a.n_bytes; at += step) {
-      const uint64_t n = std::min(step, a.n_bytes - at);
-      TRY_ASSIGN(const auto of_a, source_.read_range(embedding->second, at, n));
-      const std::vector<std::byte> copy(of_a.begin(), of_a.end());
-      TRY_ASSIGN(const auto of_b, source_.read_range(by_name_.at(name), at, n));
-      if (!std::ranges::equal(copy, of_b)) return false;
+  // Makes the classifier of a reranker from rows of the output head.
+  Result<void> take_score_rows(const TensorSpec& spec) {
+    std::string name = embedding_name();
+    for (const std::string_view head : kHeadNames) {
+      if (has(std::string(head))) name = head;
     }
-    source_.release(embedding->second);
-    source_.release(by_name_.at(name));
-    return true;
+    TRY_ASSIGN(const size_t index, find(name));
+    TRY_ASSIGN(ArrangedTensor tensor, selected_rows(source_, index, config_.score_tokens));
+    tensor.info.name = name_of(spec.id);
+    store_floats(tensor, Arrangement::kFloats);
+    arranged_.push_back(std::move(tensor));
+    return {};
+  }
+  std::string embedding_name() const {
+    return prefix_ + std::string(folder_name(*config_.type, TensorRole::kEmbedding));
+  }
+
+  // Returns whether the tensor equals the embedding.
+  Result<bool> is_copy_of_embedding(const std::string& name) {
+    const auto embedding = by_name_.find(embedding_name());
+    if (embedding == by_name_.end()) return true;  // the missing embedding is reported elsewhere
+    return are_equal(source_, embedding->second, by_name_.at(name));
   }
 
   void add_vector(const ConfigVector& vector) {

@@ -1,13 +1,21 @@
 #include "format/hf/tensor_shapes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "format/quoted.h"
 #include "tensor/blocks.h"
 
 namespace kvik::hf {
+namespace {
+
+constexpr uint64_t kComparedBytes = uint64_t{1} << 20;
+
+}  // namespace
 
 void give_shape(const TensorSpec& spec, TensorInfo& info) {
   const TensorKind kind = kind_of(spec.id.role);
@@ -58,6 +66,43 @@ Result<void> transpose(std::string_view name, ArrangedTensor& tensor) {
   std::swap(info.shape[0], info.shape[1]);
   tensor.arrangement = Arrangement::kTransposed;
   return {};
+}
+
+Result<ArrangedTensor> selected_rows(const ModelSource& source, size_t matrix,
+                                     std::span<const uint64_t> rows) {
+  const TensorInfo& info = source.tensors()[matrix];
+  const uint64_t largest = std::ranges::max(rows);
+  if (info.shape.size() != 2 || largest >= info.shape[0]) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tensor '{}' has the shape [{}], expected a row {}", info.name,
+                            fmt::join(info.shape, ", "), largest));
+  }
+  const uint64_t row_bytes = info.n_bytes / info.shape[0];
+  ArrangedTensor tensor;
+  tensor.info = {.name = info.name,
+                 .type = info.type,
+                 .shape = {rows.size(), info.shape[1]},
+                 .n_bytes = rows.size() * row_bytes};
+  for (const uint64_t row : rows) tensor.pieces.push_back({matrix, row * row_bytes, row_bytes});
+  return tensor;
+}
+
+Result<bool> are_equal(ModelSource& source, size_t first, size_t second) {
+  const TensorInfo& a = source.tensors()[first];
+  const TensorInfo& b = source.tensors()[second];
+  if (a.type != b.type || a.shape != b.shape || a.shape.size() != 2) return false;
+  const uint64_t row_bytes = a.n_bytes / a.shape[0];
+  const uint64_t step = row_bytes * std::max<uint64_t>(1, kComparedBytes / row_bytes);
+  for (uint64_t at = 0; at < a.n_bytes; at += step) {
+    const uint64_t n = std::min(step, a.n_bytes - at);
+    TRY_ASSIGN(const auto of_a, source.read_range(first, at, n));
+    const std::vector<std::byte> copy(of_a.begin(), of_a.end());
+    TRY_ASSIGN(const auto of_b, source.read_range(second, at, n));
+    if (!std::ranges::equal(copy, of_b)) return false;
+  }
+  source.release(first);
+  source.release(second);
+  return true;
 }
 
 void store_floats(ArrangedTensor& tensor, Arrangement arrangement) {

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/result.h"
 #include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
 #include "format/arranged_tensors.h"
+#include "format/model_source.h"
 
 namespace kvik::hf {
 
@@ -17,6 +20,14 @@ void give_shape(const TensorSpec& spec, TensorInfo& info);
 
 // Leaves out the first rows of a matrix.
 void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor);
+
+// Returns the tensor of these rows of a matrix. Errors: kCorrupt if it is no matrix or has fewer.
+Result<ArrangedTensor> selected_rows(const ModelSource& source, size_t matrix,
+                                     std::span<const uint64_t> rows);
+
+// Returns whether two matrices have the same type, shape and bytes. Reads both up to the first
+// difference.
+Result<bool> are_equal(ModelSource& source, size_t first, size_t second);
 
 // Puts the rows of Q before those of K and V in a tensor that has them for each head in turn.
 void separate_qkv(const AttentionConfig& attention, ArrangedTensor& tensor);

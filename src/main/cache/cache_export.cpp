@@ -28,6 +28,7 @@
 #include "main/running/server_flags.h"
 #include "main/scratch_folder.h"
 #include "main/serve/chat_template_file.h"
+#include "main/speculation_flags.h"
 #include "service/request_bounds.h"
 #include "tier/disk_tier.h"
 #include "tier/prefix_file/export_prefix.h"
@@ -48,6 +49,7 @@ struct CacheExportOptions {
   std::string out;
   std::string chat_template;  // path; empty: the model's own
   std::string disk;           // empty: a folder that is removed at the end
+  SpeculationFlags drafter;   // of the server: pages have the K and V of a head that drafts
   std::string key;            // path; empty: not signed
 };
 
@@ -234,7 +236,7 @@ Result<int> export_cache(CacheExportOptions options) {
   TRY_ASSIGN(NewFile out, NewFile::create(options.out, kPrivateFile));
   Interrupts::catch_them();
   TRY_ASSIGN(const ExportTiers tiers, ExportTiers::open(options));
-  TRY_ASSIGN(auto ready, load_for_one(options.model, {}, tiers.places()));
+  TRY_ASSIGN(auto ready, load_for_one(options.model, options.drafter, tiers.places()));
   TRY(check_source(source, options, ready.loaded));
   const CacheIdentity identity = identity_of(*ready.loaded.model, ready.loaded.kv_type);
   const KvFootprint kv = ready.loaded.kv();
@@ -297,6 +299,11 @@ void add_cache_export(CommandLine& line, const Flags& cache) {
                "a folder of --disk that may have some of the pages and keeps them; while a server "
                "uses it, it is only read (default: a temporary folder beside OUT)")
               .called("DIR"),
+          Flag("--draft", &options->drafter.draft,
+               "the head that --draft of the server names, or none: pages have K and V of a head "
+               "that drafts (default: as a server without --draft)")
+              .is_model()
+              .called("MODEL"),
           signing_key_flag(options->key, "sign the file with the secret in this file"),
       });
   options->server.add_to(flags);

@@ -156,6 +156,8 @@ void Encoder::lay_out(std::span<const EncoderText> batch) {
 void Encoder::embed() {
   const EncoderWeights& w = model_.encoder();
   backend_.embed(model_.embedding(), tokens_, x());
+  const float scale = model_.config().embedding_scale;
+  if (scale != 1.0f) backend_.scale(x(), scale);
   if (w.token_types) {
     backend_.embed(*w.token_types, types_, spare());
     backend_.add(x(), spare());
@@ -169,19 +171,36 @@ void Encoder::embed() {
 
 Rows Encoder::normed(Rows x, const Buffer& norm, Rows out) {
   if (norm.size() == 0) return x;
-  const uint32_t dim = model_.config().model_dim;
+  const ModelConfig& c = model_.config();
+  const uint32_t dim = c.model_dim;
+  if (c.encoder->has_rms_norms) {
+    backend_.rms_norm(x, norm.floats(), dim, c.norm_eps, out);
+    return out;
+  }
   const bool has_bias = norm.size() == size_t{2} * dim * sizeof(float);
-  backend_.layer_norm(x, norm.floats(), has_bias ? norm.floats() + dim : nullptr,
-                      model_.config().norm_eps, out);
+  backend_.layer_norm(x, norm.floats(), has_bias ? norm.floats() + dim : nullptr, c.norm_eps, out);
   return out;
 }
 
-// x = norm(x + y · weightsᵀ + bias)
+// x = norm(x + y · weightsᵀ + bias), or with RMS norms x = x + norm(y · weightsᵀ).
 void Encoder::add_projection(Rows y, const PackedMatrix& weights, const Buffer& bias,
                              const Buffer& norm) {
+  if (model_.config().encoder->has_rms_norms) {
+    backend_.matmul(y, weights, spare());
+    backend_.add(x(), normed(spare(), norm, spare()));
+    return;
+  }
   backend_.matmul_add(y, weights, x());
   if (bias.size() > 0) backend_.add_bias(x(), bias.floats());
   normed(x(), norm, x());
+}
+
+// Normalizes each head of Q and K, in models with norms of them.
+void Encoder::norm_heads(Rows q, Rows k, const AttentionWeights& w, uint32_t head_dim) {
+  if (w.q_norm.size() == 0) return;
+  const float eps = model_.config().norm_eps;
+  backend_.rms_norm(q, w.q_norm.floats(), head_dim, eps, q);
+  backend_.rms_norm(k, w.k_norm.floats(), head_dim, eps, k);
 }
 
 void Encoder::attend(uint32_t layer) {
@@ -193,6 +212,7 @@ void Encoder::attend(uint32_t layer) {
   const Rows v = qkv.columns(a.q_dim() + a.kv_dim(), a.kv_dim());
   backend_.matmul(normed(x(), w.norm, spare()), *w.qkv, qkv);
   if (w.qkv_bias.size() > 0) backend_.add_bias(qkv, w.qkv_bias.floats());
+  norm_heads(q, k, w, a.head_dim);
   if (a.has_rope) {
     backend_.rope(qkv.columns(0, a.q_dim() + a.kv_dim()), a.head_dim, ropes_.pairing(a.rope),
                   ropes_.angles(a.rope));

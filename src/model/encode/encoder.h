@@ -71,8 +71,9 @@ class Encoder {
   void attend(uint32_t layer);
   void feed_forward(uint32_t layer);
   void classify(Rows states);
-  // out = the layer norm of x with these weights; with none, returns x.
+  // out = the norm of x with these weights; with none, returns x.
   Rows normed(Rows x, const Buffer& norm, Rows out);
+  void norm_heads(Rows q, Rows k, const AttentionWeights& w, uint32_t head_dim);
   void add_projection(Rows y, const PackedMatrix& weights, const Buffer& bias, const Buffer& norm);
   Rows x() const { return buffers_.x.slice(0, n_rows_); }
   Rows spare() const { return buffers_.spare.slice(0, n_rows_); }

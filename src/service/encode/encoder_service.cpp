@@ -6,7 +6,6 @@
 
 #include "service/check_request.h"
 #include "service/encode/prepare_embedding.h"
-#include "service/pooling_stream.h"
 
 namespace kvik {
 namespace {
@@ -40,8 +39,11 @@ Result<std::unique_ptr<Completion>> EncoderService::embed(EmbeddingRequest reque
   TRY(check_model(request.model, card_));
   TRY(prepare_embedding(request, tokenizer_, card_));
   const auto n_tokens = static_cast<uint32_t>(request.engine.prompt.size());
-  auto stream = std::make_shared<PoolingStream>(
-      PoolingStream::Options{*request.pooling, request.n_dims, request.norm}, std::move(sink));
+  auto stream = std::make_shared<PoolingStream>(PoolingStream::Options{.pooling = *request.pooling,
+                                                                       .n_dims = request.n_dims,
+                                                                       .norm = request.norm,
+                                                                       .dense = dense_},
+                                                std::move(sink));
   TRY_ASSIGN(const RequestId id, encoder_.submit(std::move(request.engine), std::move(stream)));
   return std::make_unique<Encoding>(encoder_, id, n_tokens);
 }

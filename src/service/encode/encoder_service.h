@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/encode/encoder_thread.h"
+#include "service/pooling_stream.h"
 #include "service/service_api.h"
 #include "text/tokenizer.h"
 
@@ -18,9 +19,14 @@ class EncoderService final : public ServiceApi {
   // (RoBERTa).
   enum class PairForm { kOneEnd, kTwoEnds };
 
-  // Borrows the tokenizer and the encoder, which must outlive the service.
-  EncoderService(const Tokenizer& tokenizer, EncoderThread& encoder, ModelCard card, PairForm pair)
-      : tokenizer_(tokenizer), encoder_(encoder), card_(std::move(card)), pair_(pair) {}
+  // Borrows the tokenizer, the encoder and the matrices, which must outlive the service.
+  EncoderService(const Tokenizer& tokenizer, EncoderThread& encoder, ModelCard card, PairForm pair,
+                 PoolingStream::Dense dense)
+      : tokenizer_(tokenizer),
+        encoder_(encoder),
+        card_(std::move(card)),
+        pair_(pair),
+        dense_(dense) {}
 
   Result<std::unique_ptr<Completion>> complete(CompletionRequest,
                                                std::shared_ptr<CompletionSink>) override {
@@ -49,6 +55,7 @@ class EncoderService final : public ServiceApi {
   EncoderThread& encoder_;
   const ModelCard card_;
   const PairForm pair_;
+  const PoolingStream::Dense dense_;
 };
 
 }  // namespace kvik

@@ -7,12 +7,21 @@
 namespace kvik {
 namespace {
 
-// Cuts the end of a text. If an end-of-sequence token follows it, that token stays.
-void cut(std::vector<TokenId>& ids, uint32_t n_tokens, const Tokenizer& tokenizer) {
+// Cuts a text before its last n_end tokens. If an end-of-sequence token follows it, that token
+// stays, too.
+void cut(std::vector<TokenId>& ids, uint32_t n_tokens, uint32_t n_end, const Tokenizer& tokenizer) {
   if (ids.size() <= n_tokens) return;
   const bool is_closed = tokenizer.eos() && ids.back() == *tokenizer.eos();
+  n_end = std::min(std::max<uint32_t>(n_end, is_closed ? 1 : 0), n_tokens);
+  std::copy(ids.end() - n_end, ids.end(), ids.begin() + (n_tokens - n_end));
   ids.resize(n_tokens);
-  if (is_closed) ids.back() = *tokenizer.eos();
+}
+
+// Returns what the engine has to compute. Only encoders have a classifier in the engine.
+Request::Wants wants_of(Pooling pooling, const ModelCard& card) {
+  using enum Request::Wants;
+  if (!card.generates) return pooling == Pooling::kRank ? kScores : kHiddenStates;
+  return pooling == Pooling::kRank || pooling == Pooling::kLast ? kLastState : kHiddenStates;
 }
 
 }  // namespace
@@ -37,17 +46,18 @@ Result<void> prepare_embedding(EmbeddingRequest& request, const Tokenizer& token
   if (request.truncate_to) {
     const uint32_t n_max =
         *request.truncate_to == 0 ? card.n_ctx_max : std::min(*request.truncate_to, card.n_ctx_max);
-    cut(to_run.prompt, n_max, tokenizer);
+    cut(to_run.prompt, n_max, request.n_end_tokens, tokenizer);
   }
-  if (to_run.second_segment.value_or(0) > to_run.prompt.size()) {
-    return fail(ErrorCode::kContextLength,
-                fmt::format("the first text of a pair has {} tokens, expected fewer than the {} of "
-                            "a truncated pair",
-                            *to_run.second_segment, to_run.prompt.size()),
-                "prompt");
+  if (to_run.second_segment.value_or(0) + request.n_end_tokens > to_run.prompt.size()) {
+    return fail(
+        ErrorCode::kContextLength,
+        fmt::format("the first text of a pair has {} tokens, expected fewer than the {} of "
+                    "a truncated pair",
+                    to_run.second_segment.value_or(0) + request.n_end_tokens, to_run.prompt.size()),
+        "prompt");
   }
   to_run.max_tokens = 0;
-  to_run.wants = ranks ? Request::Wants::kScores : Request::Wants::kHiddenStates;
+  to_run.wants = wants_of(*request.pooling, card);
   return {};
 }
 

@@ -28,6 +28,7 @@ struct RowEncoder {
   const BlockFormat& format;
   void (*run)(const SearchTask& task);
   std::span<const float> values, importance;
+  std::vector<float>& fitted;  // SearchTask::fitted of all searches
 
   // out: the row's blocks; null if the search does not know the row's scale yet. row: null if there
   // is none
@@ -35,10 +36,12 @@ struct RowEncoder {
     const size_t n_values = traits(format.type).block_elements;
     const size_t step = format.encoding.search->n_blocks * n_values;
     BlockNumbers numbers[kMaxBlocks];
+    if (row) fitted.resize((values.size() + step - 1) / step * kFittedScales);
     for (size_t first = 0; first < values.size(); first += step) {
       const size_t n = std::min(step, values.size() - first);
       run({format, values.subspan(first, n),
-           importance.empty() ? importance : importance.subspan(first, n), numbers, row});
+           importance.empty() ? importance : importance.subspan(first, n), numbers, row,
+           row ? fitted.data() + first / step * kFittedScales : nullptr});
       for (size_t b = 0; out && b < n / n_values; ++b, out += format.block.bytes) {
         format.block.write(numbers[b], out);
       }
@@ -105,8 +108,9 @@ bool encode_row_with(std::string_view isa, ElementType type, std::span<const flo
   const size_t n_values = traits(type).block_elements;
   CHECK(values.size() % n_values == 0);
   const Search& search = *format->encoding.search;
+  std::vector<float> fitted;
   const RowEncoder encoder{*format, isa == "avx512" ? search.avx512 : search.baseline, values,
-                           importance};
+                           importance, fitted};
   if (format->row_scale == RowScale::kNone) {
     encoder.encode(nullptr, out);
   } else {

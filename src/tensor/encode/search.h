@@ -20,6 +20,8 @@ struct RowUnit {
   float wqx = 0, wqq = 0, error = 0;
 };
 
+inline constexpr size_t kFittedScales = 32;
+
 // Consecutive blocks of one row, up to n_blocks of the search; there may be fewer at the end of the
 // row. If importance is empty, all columns have equal weight.
 struct SearchTask {
@@ -27,6 +29,9 @@ struct SearchTask {
   std::span<const float> values, importance;
   BlockNumbers* out;       // n_blocks numbers, also if there are fewer blocks
   RowUnit* row = nullptr;  // of formats with a scale per row
+  // [kFittedScales]: the first search of a row's blocks keeps the scales here that the next ones
+  // use again; null: there is one search only
+  float* fitted = nullptr;
 };
 
 struct Search {

@@ -63,7 +63,8 @@ struct SingleLevels {
 };
 
 // Pairs of levels of iq2_kl, which cannot be shifted: each two values get the pair with the least
-// weighted error.
+// weighted error. The pairs of one first level lie side by side, their second levels ascending: of
+// these only that with the nearest second level is tried.
 struct PairLevels {
   static constexpr float kLowest = -63, kHighest = 47;
 
@@ -71,17 +72,27 @@ struct PairLevels {
     Lanes first, second, number;
   };
   KVIK_LANES_INLINE static Pair nearest_to(Lanes first, Lanes second, Lanes w0, Lanes w1) {
-    Pair best = {};
+    Pair best = {}, pair = {};
     Lanes least = {};
-    for (int k = 0; k < 32; ++k) {
-      const Lanes a = first - static_cast<float>(kIq2KlPairs[k][0]);
-      const Lanes b = second - static_cast<float>(kIq2KlPairs[k][1]);
+    bool is_first = true;
+#pragma GCC unroll 32  // so that all levels are constants
+    for (int k = 0; k < kPairs; ++k) {
+      if (begins_row(k)) {
+        pair = {splat(kIq2KlPairs[k][0]), splat(kIq2KlPairs[k][1]), splat(static_cast<float>(k))};
+      } else {
+        const LaneMask is_next = second > middle(k);
+        pair.second += is_next ? splat(gap(k)) : Lanes{};
+        pair.number += is_next ? splat(1) : Lanes{};
+      }
+      if (k + 1 < kPairs && !begins_row(k + 1)) continue;
+      const Lanes a = first - pair.first, b = second - pair.second;
       const Lanes error = w0 * a * a + w1 * b * b;
-      const LaneMask is_better = k == 0 ? ~LaneMask{} : error < least;
+      const LaneMask is_better = is_first ? ~LaneMask{} : error < least;
+      is_first = false;
       least = is_better ? error : least;
-      best.first = is_better ? splat(kIq2KlPairs[k][0]) : best.first;
-      best.second = is_better ? splat(kIq2KlPairs[k][1]) : best.second;
-      best.number = is_better ? splat(static_cast<float>(k)) : best.number;
+      best.first = is_better ? pair.first : best.first;
+      best.second = is_better ? pair.second : best.second;
+      best.number = is_better ? pair.number : best.number;
     }
     return best;
   }
@@ -99,12 +110,25 @@ struct PairLevels {
   template <int kValues>
   KVIK_LANES_INLINE static void put(const SubBlocks<kValues>& s, Lanes inverse, Lanes,
                                     LevelsOf<kValues>& levels) {
+#pragma GCC unroll 1
     for (int i = 0; i < kValues; i += 2) {
       const Lanes number =
           nearest_to(s.x[i] * inverse, s.x[i + 1] * inverse, s.w[i], s.w[i + 1]).number;
       levels.set(i, number);
       levels.set(i + 1, number);
     }
+  }
+
+ private:
+  static constexpr int kPairs = 32;
+  static constexpr bool begins_row(int k) {
+    return k == 0 || kIq2KlPairs[k][0] != kIq2KlPairs[k - 1][0];
+  }
+  static constexpr float gap(int k) {
+    return static_cast<float>(kIq2KlPairs[k][1] - kIq2KlPairs[k - 1][1]);
+  }
+  static constexpr float middle(int k) {
+    return 0.5f * static_cast<float>(kIq2KlPairs[k - 1][1] + kIq2KlPairs[k][1]);
   }
 };
 
@@ -135,6 +159,33 @@ KVIK_LANES_INLINE TableFit fit_table(const SubBlocks<kValues>& s, Lanes peak, fl
     }
   }
   return best;
+}
+
+// The scales that fit best with the plain and with the shifted table.
+struct FittedScales {
+  Lanes plain, shifted;
+  LaneMask is_shifted_better;
+};
+// Fits them, or returns those that an earlier search of the row has fitted.
+template <class Levels, int kShift, int kValues>
+KVIK_LANES_INLINE FittedScales fitted_scales(const SubBlocks<kValues>& s, const SearchTask& task) {
+  static_assert(2 * kLanes == kFittedScales);
+  FittedScales fitted;
+  if (task.fitted && task.row->is_known) {
+    std::memcpy(&fitted.plain, task.fitted, sizeof(fitted.plain));
+    std::memcpy(&fitted.shifted, task.fitted + kLanes, sizeof(fitted.shifted));
+    fitted.is_shifted_better = LaneMask{};  // only the first search needs it
+    return fitted;
+  }
+  const Encoding& how = task.format.encoding;
+  const Lanes peak = peak_of(s);
+  const TableFit plain = fit_table<Levels>(s, peak, 0, how);
+  const TableFit shifted = kShift == 0 ? plain : fit_table<Levels>(s, peak, kShift, how);
+  if (task.fitted) {
+    std::memcpy(task.fitted, &plain.scale, sizeof(plain.scale));
+    std::memcpy(task.fitted + kLanes, &shifted.scale, sizeof(shifted.scale));
+  }
+  return {plain.scale, shifted.scale, shifted.gain > plain.gain};
 }
 
 struct FactorRange {
@@ -203,13 +254,11 @@ KVIK_LANES_INLINE void search_table_factors(const SearchTask& task) {
   const SubBlocks<kValues> s = sub_blocks<kValues>(task);
   const Encoding& how = task.format.encoding;
   const FactorRange range{how.factors.low, how.factors.high, task.format.has_odd_factors};
-  const Lanes peak = peak_of(s);
-  const TableFit plain = fit_table<Levels>(s, peak, 0, how);
-  const TableFit shifted = kShift == 0 ? plain : fit_table<Levels>(s, peak, kShift, how);
-  const Lanes fit = shifted.gain > plain.gain ? shifted.scale : plain.scale;
+  const FittedScales fitted = fitted_scales<Levels, kShift>(s, task);
+  const Lanes fit = fitted.is_shifted_better ? fitted.shifted : fitted.plain;
   if (task.row && !task.row->is_known) return note_largest(fit, *task.row);
   Lanes unit = task.row ? splat(task.row->unit) : to_unit(peak_over(fit, kSubBlocks) / range.low);
-  TableFactors best{range.nearest_to(divide(plain.scale, unit)), Lanes{}, Lanes{}};
+  TableFactors best{range.nearest_to(divide(fitted.plain, unit)), Lanes{}, Lanes{}};
   best.error = error_of_table<Levels>(s, unit * best.factor, best.shift);
   const float beside = range.is_odd ? 2.0f : 1.0f;
   for (int round = 0; round < how.n_rounds; ++round) {
@@ -217,7 +266,7 @@ KVIK_LANES_INLINE void search_table_factors(const SearchTask& task) {
       const float shift = is_shifted == 0 ? 0.0f : kShift;
       // The scale that fitted with this shift is known for the first unit, later nearly.
       const Lanes middle =
-          round == 0 ? divide(shift == 0 ? plain.scale : shifted.scale, unit) : best.factor;
+          round == 0 ? divide(shift == 0 ? fitted.plain : fitted.shifted, unit) : best.factor;
       for (const float step : {-beside, 0.0f, beside}) {
         try_factor<Levels>(s, unit, range.nearest_to(middle + step), splat(shift), best);
       }

@@ -252,6 +252,22 @@ TEST(HfConfig, gemma_3n_states_shares_of_the_gate_and_mlp_sizes_per_layer) {
   }
 }
 
+TEST(HfConfig, a_soft_cap_of_null_is_none) {
+  constexpr const char* kShared = R"("num_kv_shared_layers":2)";
+  const auto cap_with = [&](std::string_view more) {
+    const FolderConfig c = read(config("gemma3n_text", std::string(kShared) + std::string(more)));
+    const auto model = read_config(c.metadata);
+    EXPECT_TRUE(model) << model.error().message;
+    return model->logit_soft_cap;
+  };
+  EXPECT_EQ(cap_with(""), 30.0f);
+  EXPECT_EQ(cap_with(R"(,"final_logit_softcapping":20.0)"), 20.0f);
+  EXPECT_EQ(cap_with(R"(,"final_logit_softcapping":null)"), 0.0f);
+  EXPECT_EQ(real_of(read(config("gemma2", R"("attn_logit_softcapping":null)")),
+                    "gemma2.attn_logit_softcapping"),
+            0);
+}
+
 TEST(HfConfig, infinite_numbers_are_read_as_python_and_transformers_write_them) {
   const auto with = [](std::string_view limit) {
     return config("nemotron_h", fmt::format(R"("layers_block_type":["linear_attention","mlp",

@@ -88,6 +88,23 @@ TEST(HfConfig, factors_of_falcon_h1_become_keys) {
               HasSubstr("a divisor of the 1024 channels"));
 }
 
+TEST(HfConfig, gemma_3_with_attention_on_both_sides_is_an_encoder) {
+  const FolderConfig c =
+      read(config("gemma3_text", R"("use_bidirectional_attention":true,"sliding_window":512)"));
+  EXPECT_EQ(c.architecture, "gemma-embedding");
+  const auto model = read_config(c.metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  ASSERT_TRUE(model->encoder);
+  EXPECT_EQ(model->encoder->dense_dim, 0u);
+  EXPECT_EQ(model->layers[0].attention().window, 513u);  // 256 tokens on each side
+  EXPECT_EQ(model->layers[5].attention().window, 0u);
+  EXPECT_EQ(model->pooling, Pooling::kMean);
+  EXPECT_EQ(read(config("gemma3_text", R"("use_bidirectional_attention":false)")).architecture,
+            "gemma3");
+  EXPECT_THAT(error_of(config("llama", R"("use_bidirectional_attention":true)")).message,
+              HasSubstr("'llama (bidirectional)' is not supported"));
+}
+
 TEST(HfConfig, layers_of_jamba_have_periods_and_offsets) {
   const FolderConfig c = read(
       config("jamba", R"("num_key_value_heads":2,"attn_layer_period":4,"attn_layer_offset":1)"));

@@ -86,6 +86,7 @@ Result<void> add_pairs(const ServiceApi& service, const EmbeddingRequest& common
     Request& request = call.call.requests.back().engine;
     request.prompt = std::move(pair.ids);
     request.second_segment = pair.second_segment;
+    call.call.requests.back().n_end_tokens = pair.n_end_tokens;
   }
   return {};
 }
