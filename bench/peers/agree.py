@@ -4,7 +4,7 @@
 
 The test presets have random weights. The contexts exceed the windows of 32 and 60 tokens, except for Mistral's and Phi-3's, which
 llama.cpp does not implement. Prints one line per family. For a first difference it gives the distance of the two largest logits as a
-share of the largest. Needs numpy.
+share of the largest, and whose token the float64 oracle chooses there. A family that llama.cpp does not load is named as such. Needs numpy.
 """
 import argparse
 import json
@@ -29,6 +29,18 @@ def peer_ids(node_modules, cases):
     return [json.loads(line) for line in run_node(node_modules, "llama_cpp_greedy.mjs", stdin=lines).splitlines()]
 
 
+def choice_of_oracle(file, tokens, ours, theirs, n_ctx):
+    """Says whose token the float64 forward pass chooses."""
+    best = int(kvik.reference_logits.forward(*kvik.weights(file), tokens, n_ctx)[-1].argmax())
+    return {ours: "Kvik's", theirs: "llama.cpp's"}.get(best, "neither's")
+
+
+def why_refused(message):
+    """Returns the line of the error that says why a file was not loaded."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return next((line for line in lines if "error loading model" in line or "rror: " in line or "ASSERT" in line), lines[-1])
+
+
 def model(name, seed, *vocabulary):
     return kvik.made(f"{name}-f32-{seed}{'-own-vocabulary' if vocabulary else ''}.gguf", "make_model.py", "--preset", name, "--type", "f32",
                      "--seed", seed, *vocabulary)
@@ -49,7 +61,12 @@ def main():
         cases = [{"file": model(name, seed, *vocabulary), "prompts": [kvik.random_tokens(n_prompt + seed, N_VOCAB, seed)], "n": n}
                  for seed in range(1, a.seeds + 1)]
         n_same, notes = 0, []
-        for case, [theirs] in zip(cases, peer_ids(a.node_modules, cases)):
+        try:
+            found = peer_ids(a.node_modules, cases)
+        except SystemExit as error:
+            print(f"{name:<14} not loaded by llama.cpp: {why_refused(str(error))}", flush=True)
+            continue
+        for case, [theirs] in zip(cases, found):
             tokens = case["prompts"][0]
             n_ctx = len(tokens) + n + 8  # the same as llama.cpp's: long RoPE chooses its factors by it
             ours = kvik.greedy(case["file"], tokens, n, kv_type="f32", ctx=n_ctx)
@@ -57,7 +74,8 @@ def main():
             n_same += same
             if same < n:
                 row = np.sort(kvik.logits(case["file"], tokens + ours[:same], kv_type="f32")[-1])
-                notes.append(f"differs at {same}, where the best two are {(row[-1] - row[-2]) / abs(row).max():.1e} apart")
+                whose = choice_of_oracle(case["file"], tokens + ours[:same], ours[same], theirs[same], n_ctx)
+                notes.append(f"differs at {same}, where the best two are {(row[-1] - row[-2]) / abs(row).max():.1e} apart; float64 chooses {whose}")
         print(f"{name:<14} {n_same:>4} of {a.seeds * n} the same {'; '.join(notes)}", flush=True)
 
 

@@ -250,6 +250,9 @@ class Backend {
   virtual void state_steps(Rows steps, Rows decay, std::span<const float> factors,
                            std::span<const float> biases) = 0;
 
+  // decay = e^(bound / (1 + e^−(factors · (inputs + biases)))). inputs, decay: [M, n_heads]
+  virtual void bounded_decays(Rows inputs, Rows decay, const DecayShape& shape) = 0;
+
   // Advances state matrices without the delta rule's correction: S = g S + k (rate v)ᵀ, out = Sᵀ q
   // + skip v. skips: [n_heads], on the host. (Dao and Gu 2024)
   virtual void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,

@@ -127,6 +127,9 @@ class ForwardingBackend : public Backend {
                    std::span<const float> biases) override {
     next_.state_steps(steps, decay, factors, biases);
   }
+  void bounded_decays(Rows inputs, Rows decay, const DecayShape& shape) override {
+    next_.bounded_decays(inputs, decay, shape);
+  }
   void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
     next_.state_space(shape, runs, in, skips, out);

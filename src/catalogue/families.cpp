@@ -30,6 +30,7 @@
 #include "catalogue/families/olmo.h"
 #include "catalogue/families/phi.h"
 #include "catalogue/families/qwen.h"
+#include "catalogue/families/recurrent/bailing_hybrid.h"
 #include "catalogue/families/recurrent/falcon_h1.h"
 #include "catalogue/families/recurrent/jamba.h"
 #include "catalogue/families/recurrent/kimi_linear.h"
@@ -57,14 +58,14 @@ consteval auto joined(const Family (&... lists)[n]) {
   return all;
 }
 
-constexpr auto kFamilies =
-    joined(kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
-           kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
-           kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
-           kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
-           kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
-           kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies,
-           kFalconH1Families, kJambaFamilies, kKimiLinearFamilies, kBertFamilies);
+constexpr auto kFamilies = joined(
+    kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
+    kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
+    kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
+    kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
+    kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
+    kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kFalconH1Families,
+    kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>
@@ -138,8 +139,12 @@ std::string_view mtp_folder_name(const FolderType& type, TensorRole role) {
 
 bool is_folder_name(const Family& family, TensorRole role, std::string_view name) {
   if (family.folders.empty()) return name_among(family.modules, role) == name;
-  return std::ranges::any_of(
-      family.folders, [&](const FolderType& type) { return name_among(type.names, role) == name; });
+  return std::ranges::any_of(family.folders, [&](const FolderType& type) {
+    if (role == TensorRole::kAttentionOutput && type.other_output == name && !name.empty()) {
+      return true;
+    }
+    return name_among(type.names, role) == name;
+  });
 }
 
 std::string known_model_types() {

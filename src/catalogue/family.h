@@ -88,6 +88,8 @@ struct FolderType {
   std::span<const FolderName> names = {};  // names of tensors that differ from the usual ones
   // Prefix of an MLP's names that replaces "mlp." in some folders; empty: none.
   std::string_view other_mlp = {};
+  // Name of attention's output projection in the layers that lack the first one; empty: none.
+  std::string_view other_output = {};
   // Names of the stacked experts of a layer: gate and up, and down.
   std::string_view gate_up_stack = "mlp.experts.gate_up_proj";
   std::string_view up_stack = {};  // of up alone if gate_up_stack has only gate
@@ -95,6 +97,7 @@ struct FolderType {
   std::string_view gate_up_bias_stack = "mlp.experts.gate_up_proj_bias";
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
   bool has_step_keys = false;      // StepFun's keys (format/hf/keys/step_keys.h)
+  bool has_block_keys = false;     // keys of Nemotron 3 Puzzle (format/hf/keys/block_keys.h)
   bool has_fused_gate_up = false;  // gate and up are one tensor, of which GGUF files make two
   bool is_encoder = false;
   bool has_dense_modules = false;  // sentence-transformers may have Dense modules after pooling
@@ -185,12 +188,16 @@ struct ExpertTraits {
   Presence correction_bias = Presence::kNone;
   bool has_biases = false;
   bool weighs_input = false;  // ExpertsConfig::weighs_input
+  // Sizes and numbers of experts may be lists with an entry for each layer, 0 for layers without
+  // experts. The family's `finish` reads them.
+  bool lists_sizes = false;
 };
 
 struct RecurrenceTraits {
   Recurrence kind = Recurrence::kNone;
   ValueHeadOrder value_heads = ValueHeadOrder::kTiled;
   bool is_delta_gate_fused = false;
+  bool is_kda_bounded = false;       // KdaConfig::bound, and projections of full rank
   bool is_beside_attention = false;  // LayerConfig::beside, in all layers
 };
 

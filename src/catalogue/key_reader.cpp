@@ -10,8 +10,17 @@ std::string KeyReader::full(std::string_view key) const {
   return fmt::format("{}.{}", prefix_, key);
 }
 
+Result<std::optional<uint64_t>> KeyReader::number(std::string_view key) const {
+  if (!layer_ || !is_list(key)) return metadata_.get_uint(full(key));
+  TRY_ASSIGN(const std::vector<int64_t> numbers, list(key, layer_->n));
+  const int64_t own = numbers[layer_->index];
+  if (own >= 0) return static_cast<uint64_t>(own);
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("metadata key '{}' holds {}, expected numbers ≥ 0", full(key), own));
+}
+
 Result<uint32_t> KeyReader::count(std::string_view key, uint64_t max, uint64_t fallback) const {
-  TRY_ASSIGN(const auto value, metadata_.get_uint(full(key)));
+  TRY_ASSIGN(const auto value, number(key));
   const uint64_t n = value.value_or(fallback);
   if (!value && fallback == 0) {
     return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is missing", full(key)));
@@ -24,7 +33,7 @@ Result<uint32_t> KeyReader::count(std::string_view key, uint64_t max, uint64_t f
 }
 
 Result<uint32_t> KeyReader::optional_count(std::string_view key, uint64_t max) const {
-  TRY_ASSIGN(const auto value, metadata_.get_uint(full(key)));
+  TRY_ASSIGN(const auto value, number(key));
   if (value.value_or(0) == 0) return 0u;
   return count(key, max);
 }

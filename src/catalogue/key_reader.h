@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,14 @@ class KeyReader {
 
   // Returns a reader of the keys "<prefix>.<key>".
   KeyReader with_prefix(std::string prefix) const { return {metadata_, std::move(prefix)}; }
+
+  // Returns a reader of the values of one of n layers: count() and optional_count() return the
+  // entry of that layer if the key is a list.
+  KeyReader of_layer(uint32_t layer, size_t n) const {
+    KeyReader reader = *this;
+    reader.layer_ = {layer, n};
+    return reader;
+  }
 
   // Returns the key with the prefix of the architecture.
   std::string full(std::string_view key) const;
@@ -62,12 +71,19 @@ class KeyReader {
   Result<std::string> word(std::string_view key, std::string fallback) const;
 
  private:
+  // Returns an integer; std::nullopt if the key is absent.
+  Result<std::optional<uint64_t>> number(std::string_view key) const;
   // Returns a list of n integers.
   Result<std::vector<int64_t>> list(std::string_view key, size_t n) const;
   Result<void> check_length(std::string_view key, size_t n, size_t expected) const;
 
   const Metadata& metadata_;
   std::string prefix_;
+  struct Layer {
+    uint32_t index = 0;
+    size_t n = 0;
+  };
+  std::optional<Layer> layer_ = {};
 };
 
 }  // namespace kvik

@@ -63,6 +63,7 @@ class LayerTensors {
     add(kKvDownNorm, {l.rank});
     add(kKUp, {a.n_heads, l.rank, l.qk_nope_head_dim});
     add(kVUp, {a.n_heads, l.value_dim, l.rank});
+    if (a.gate_dim()) add(kOutputGate, {a.gate_dim(), c_.model_dim});
   }
 
   void list(const AttentionConfig& a) {
@@ -137,10 +138,11 @@ class LayerTensors {
     for (const TensorRole role : {kQConv, kKConv, kVConv}) {
       add(role, {k.inner_dim(), 1, k.kernel_size});
     }
-    add(kDecayDown, {k.head_dim, c_.model_dim});
-    add(kDecayUp, {k.inner_dim(), k.head_dim});
-    add(kGateDown, {k.head_dim, c_.model_dim});
-    add(kGateUp, {k.inner_dim(), k.head_dim});
+    const uint32_t rank = k.is_low_rank ? k.head_dim : k.inner_dim();
+    add(kDecayDown, {rank, c_.model_dim});
+    if (k.is_low_rank) add(kDecayUp, {k.inner_dim(), rank});
+    add(kGateDown, {rank, c_.model_dim});
+    if (k.is_low_rank) add(kGateUp, {k.inner_dim(), rank});
     add(kStateBeta, {k.n_heads, c_.model_dim});
     add(kStateStepBias, {k.inner_dim()});
     add(kStateDecay, {k.n_heads, 1});

@@ -31,6 +31,22 @@ const ExpertsConfig* ModelConfig::experts() const {
   return nullptr;
 }
 
+ExpertsConfig ModelConfig::widest_experts() const {
+  CHECK(experts());
+  ExpertsConfig widest = *experts();
+  for (const LayerConfig& layer : layers) {
+    const ExpertsConfig* own = layer.experts();
+    if (!own) continue;
+    for (const auto size :
+         {&ExpertsConfig::n_experts, &ExpertsConfig::n_used, &ExpertsConfig::ffn_dim,
+          &ExpertsConfig::shared_ffn_dim, &ExpertsConfig::latent_dim, &ExpertsConfig::n_groups,
+          &ExpertsConfig::parallel_ffn_dim}) {
+      widest.*size = std::max(widest.*size, own->*size);
+    }
+  }
+  return widest;
+}
+
 ModelConfig without_mtp_head(ModelConfig config) {
   config.layers.resize(config.n_layers);
   config.has_mtp_head = config.has_mtp_embedding = config.has_mtp_output = false;

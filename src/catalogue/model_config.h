@@ -379,6 +379,9 @@ struct ModelConfig {
   bool has_state() const { return n_state_layers() > 0; }
   // Returns the config of the first layer with experts; null if there is none.
   const ExpertsConfig* experts() const;
+  // Returns the config of the first layer with experts, with the largest of each size in any layer.
+  // There must be such a layer.
+  ExpertsConfig widest_experts() const;
 };
 
 // Reads the geometry and features of a model from the keys of a GGUF file. Errors: kUnsupported for

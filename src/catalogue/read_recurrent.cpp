@@ -87,6 +87,19 @@ Result<void> add_state_spaces(const KeyReader& keys, StateSpaceConfig space, Mod
   return {};
 }
 
+// Reads the lower bound of the exponents of KDA's decays.
+Result<float> read_kda_bound(const KeyReader& keys) {
+  TRY_ASSIGN(const bool is_bounded, keys.flag("kda.safe_gate", true));
+  if (!is_bounded) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' is false, expected true", keys.full("kda.safe_gate")));
+  }
+  TRY_ASSIGN(const auto bound, keys.reals("kda.gate_lower_bound", 1));
+  if (bound.front() < 0) return bound.front();
+  return fail(ErrorCode::kCorrupt, fmt::format("'{}' is {}, expected a number < 0",
+                                               keys.full("kda.gate_lower_bound"), bound.front()));
+}
+
 Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig& config) {
   ShortConvConfig s{.dim = config.model_dim};
   TRY_ASSIGN(s.kernel_size, keys.count("shortconv.l_cache", kMaxKernelSize));
@@ -95,8 +108,12 @@ Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig
                                                keys.full("shortconv.l_cache"), s.kernel_size));
 }
 
-Result<KdaConfig> read_kda(const KeyReader& keys, const ModelConfig& config) {
-  KdaConfig k{.n_heads = config.attention().n_heads};
+Result<KdaConfig> read_kda(const KeyReader& keys, const Family& family, const ModelConfig& config) {
+  KdaConfig k{.n_heads = config.attention().n_heads,
+              .is_low_rank = !family.recurrence.is_kda_bounded};
+  if (family.recurrence.is_kda_bounded) {
+    TRY_ASSIGN(k.bound, read_kda_bound(keys));
+  }
   TRY_ASSIGN(k.head_dim, keys.count("kda.head_dim", kMaxHeadDim));
   TRY_ASSIGN(k.kernel_size, keys.count("ssm.conv_kernel", kMaxKernelSize));
   if (k.kernel_size > 1 && uint64_t{k.n_heads} * k.head_dim * 4 <= kMaxDim) {
@@ -179,7 +196,7 @@ Result<void> read_recurrent_layers(const KeyReader& keys, const Family& family,
       return replace_listed(keys, selective, config);
     }
     case Recurrence::kKda: {
-      TRY_ASSIGN(const KdaConfig kda, read_kda(keys, config));
+      TRY_ASSIGN(const KdaConfig kda, read_kda(keys, family, config));
       return replace_listed(keys, kda, config);
     }
     case Recurrence::kDelta:

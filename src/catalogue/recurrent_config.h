@@ -40,17 +40,20 @@ struct DeltaConfig {
 };
 
 // Kimi Delta Attention (KDA, Kimi Linear 2025, eq. 1): the gated delta rule with a decay for each
-// channel of a key, g = e^(A softplus(f + bias)). The inputs f of the decays and of the output
-// gate, which is a sigmoid, are projections of low rank.
+// channel of a key, g = e^(A softplus(f + bias)) or, with a bound, g = e^(bound · sigmoid(A (f +
+// bias))). The inputs f of the decays and of the output gate, which is a sigmoid, are projections,
+// of low rank or of full rank.
 struct KdaConfig {
   uint32_t n_heads = 0;
-  uint32_t head_dim = 0;  // of keys and of values, and the rank of both projections
+  uint32_t head_dim = 0;  // of keys and of values, and the rank of both projections of low rank
   uint32_t kernel_size = 0;
+  bool is_low_rank = true;
+  float bound = 0;  // lower bound of the decays' exponents, below 0; 0: none
 
   uint32_t inner_dim() const { return n_heads * head_dim; }
   uint32_t conv_dim() const { return 3 * inner_dim(); }
   // Returns the output size of the input projections: q, k and v, both low ranks, and β.
-  uint32_t in_dim() const { return conv_dim() + 2 * head_dim + n_heads; }
+  uint32_t in_dim() const { return conv_dim() + (is_low_rank ? 2 * head_dim : 0) + n_heads; }
 
   uint64_t conv_state_floats() const { return uint64_t{kernel_size - 1} * conv_dim(); }
   uint64_t state_floats() const { return conv_state_floats() + uint64_t{inner_dim()} * head_dim; }

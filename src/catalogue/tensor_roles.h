@@ -72,7 +72,7 @@ enum class TensorRole : uint8_t {
   kStateGates,     // β and the decay's input of each key head in turn, if they are one tensor
   kStateConv,      // convolution weights: [channels, kernel_size], the oldest first
   kStateStepBias,  // added to the decay's input
-  kStateDecay,     // factor of the decay, below 0
+  kStateDecay,     // factor of the decay, below 0, or above 0 if the decay has a bound
   kStateNorm,
   kStateOutput,
   kSpaceIn,  // state space: projection of x to gate, channels and steps
@@ -86,9 +86,9 @@ enum class TensorRole : uint8_t {
   kQConv,  // KDA: convolution weights of Q, K and V
   kKConv,
   kVConv,
-  kDecayDown,  // KDA: projections to the inputs of the decays
+  kDecayDown,  // KDA: projections to the inputs of the decays; of full rank, the first alone
   kDecayUp,
-  kGateDown,  // KDA: projections to the output gate
+  kGateDown,  // KDA: projections to the output gate, likewise
   kGateUp,
   kConvIn,  // short convolution: projection of x to its three inputs
   kConvWeights,
@@ -160,7 +160,7 @@ enum class TensorKind : uint8_t {
   kBias,        // a vector around 0, or one per expert
   kDivisors,    // a vector that is not stored in backend memory
   kConvKernel,  // convolution weights: kept as f32, whatever their shape
-  kDecay,       // a vector around −1
+  kDecay,       // a vector around −1, or around 1 if the decay has a bound
 };
 
 struct TensorId {

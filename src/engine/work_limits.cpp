@@ -9,7 +9,7 @@
 namespace kvik {
 WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
                        const EngineOptions& options) {
-  const ExpertsConfig experts = config.experts() ? *config.experts() : ExpertsConfig();
+  const ExpertsConfig experts = config.experts() ? config.widest_experts() : ExpertsConfig();
   const LayerGroups groups = group_layers(config);
   const bool speculates = options.speculation.mode != SpeculationOptions::Mode::kOff;
   constexpr uint32_t kMaxDraftRows = RecurrentBlock::kMaxDraftRows;

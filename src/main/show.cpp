@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 
@@ -18,6 +19,16 @@
 
 namespace kvik {
 namespace {
+
+// Returns the value of all layers with experts, or the smallest and the largest: "2 to 4".
+std::string range_of(const ModelConfig& c, uint32_t ExpertsConfig::*size) {
+  std::set<uint32_t> values;
+  for (const LayerConfig& layer : c.layers) {
+    if (const ExpertsConfig* experts = layer.experts()) values.insert(experts->*size);
+  }
+  if (values.size() == 1) return fmt::format("{}", *values.begin());
+  return fmt::format("{} to {}", *values.begin(), *values.rbegin());
+}
 
 void show_geometry(const ModelConfig& c) {
   streams::print("geometry\n");
@@ -91,8 +102,11 @@ void show_features(const ModelConfig& c) {
   const ExpertsConfig* e = c.experts();
   if (!e) return;
   streams::print(
-      "  experts {}, {} of them for each token, width {}{}{}\n", e->n_experts, e->n_used,
-      e->ffn_dim, e->latent_dim > 0 ? fmt::format(", on a latent vector of {}", e->latent_dim) : "",
+      "  experts {}, {} of them for each token, width {}{}{}
+      ", range_of(c, &ExpertsConfig::n_experts),
+      range_of(c, &ExpertsConfig::n_used),
+      range_of(c, &ExpertsConfig::ffn_dim),
+      e->latent_dim > 0 ? fmt::format(", on a latent vector of {}", e->latent_dim) : "",
       e->shared_ffn_dim     ? fmt::format(", and a shared one of {}", e->shared_ffn_dim)
       : e->parallel_ffn_dim ? fmt::format(", in parallel with an MLP of {}", e->parallel_ffn_dim)
                             : "");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -86,6 +87,10 @@ bool keeps_kv_unchanged(TensorId tensor, const ModelConfig& config) {
   if (!is_of_layer(tensor.role) || tensor.layer + 1 != config.n_layers) return false;
   // Tensors that are used after K and V or the state. Layers of either kind share some of them. The
   // gate of a state's output is not an input of the state.
+  // KDA's state has inputs of Q's convolution.
+  if (tensor.role == kQ && std::holds_alternative<KdaConfig>(config.layers[tensor.layer].mixer)) {
+    return false;
+  }
   constexpr TensorRole kAfterState[] = {
       kQ,           kQDown,      kQUp,        kKUp,      kVUp,        kAttentionOutput, kOutputGate,
       kStateOutput, kConvOutput, kGate,       kUp,       kDown,       kRouter,          kExpertGate,

@@ -122,10 +122,10 @@ void AttentionBlock::scale_queries(uint32_t layer) {
 }
 
 Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
-  gate_ = {};
   const Rows q = buffers_.latent_q.slice(0, x.n_rows()).columns(0, config_of(layer).q_dim());
-  const Rows k = latent_.project(layer, x, ropes_, q);
-  backend_.write_kv(target(layer), k, {});
+  const auto projected = latent_.project(layer, x, ropes_, q);
+  gate_ = projected.gate;
+  backend_.write_kv(target(layer), projected.k, {});
   return q;
 }
 
@@ -264,7 +264,7 @@ void AttentionBlock::gate_output(const AttentionConfig& a, Rows heads) {
     backend_.state_gates(scratch, gate_, zeros, zeros);
   }
   if (a.output_gate == OutputGate::kPerHead) {
-    backend_.scale_heads(heads, a.head_dim, gate_);
+    backend_.scale_heads(heads, a.latent.rank ? a.latent.value_dim : a.head_dim, gate_);
   } else {
     backend_.gated_activation(Activation::kNone, gate_, heads, heads);
   }
@@ -327,6 +327,7 @@ void AttentionBlock::project(uint32_t layer, Rows heads, ResidualStream& x) {
   const AttentionWeights& w = model_.layers()[layer].attention;
   if (bases_.has_values(layer)) backend_.change_basis(heads, bases_.outputs(layer));
   const AttentionConfig& a = config_of(layer);
+  if (a.latent.rank) heads = latent_.values(layer, heads);
   gate_output(a, heads);
   if (a.value_dim) {
     const Rows narrow = buffers_.narrow.slice(0, heads.n_rows).columns(0, a.output_dim());
@@ -334,8 +335,7 @@ void AttentionBlock::project(uint32_t layer, Rows heads, ResidualStream& x) {
                         {narrow, a.n_heads, a.value_dim, 0, a.value_dim});
     heads = narrow;
   }
-  x.add_projection(a.latent.rank ? latent_.values(layer, heads) : heads,
-                   {.weights = *w.output, .bias = w.output_bias, .post_norm = w.post_norm});
+  x.add_projection(heads, {.weights = *w.output, .bias = w.output_bias, .post_norm = w.post_norm});
 }
 
 void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {

@@ -154,8 +154,8 @@ void Decoder::finish(uint32_t layer) {
 void Decoder::feed_forward(uint32_t layer, ResidualStream& x) {
   const FeedForwardWeights& w = model_.layers()[layer].feed_forward;
   const Buffer& norm = model_.layers()[layer].feed_forward_norm();
-  if (model_.config().layers[layer].experts()) {
-    experts_->forward(w, norm, x);
+  if (const ExpertsConfig* experts = model_.config().layers[layer].experts()) {
+    experts_->forward(*experts, w, norm, x);
   } else {
     mlp_.forward(w, norm, x);
   }

@@ -7,7 +7,7 @@
 #include "base/check.h"
 
 namespace kvik {
-ExpertRouter::ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max) : config_(config) {
+ExpertRouter::ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max) : config_(&config) {
   const size_t n_choices = size_t{n_rows_max} * config.n_used;
   for (auto* list : {&chosen_, &places_, &order_}) list->reserve(n_choices);
   weights_.reserve(n_choices);
@@ -20,6 +20,12 @@ ExpertRouter::ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max) : c
   shared_weights_.reserve(n_rows_max);
 }
 
+void ExpertRouter::set_config(const ExpertsConfig& config) {
+  config_ = &config;
+  next_.resize(config.n_experts);
+  ranks_.resize(config.n_experts);
+}
+
 uint64_t ExpertRouter::buffer_bytes(const ExpertsConfig& config, uint32_t n_rows_max) {
   const uint64_t per_row = uint64_t{4} * config.n_used + 2 + n_columns(config);
   return n_rows_max * per_row * sizeof(float) +
@@ -29,11 +35,11 @@ uint64_t ExpertRouter::buffer_bytes(const ExpertsConfig& config, uint32_t n_rows
 // Probabilities are computed only if they are added to a bias or, with sigmoid scoring and groups,
 // to each other. Otherwise the scores have the same order.
 void ExpertRouter::rank(const float* scores, std::span<const float> correction_bias) {
-  const uint32_t n = config_.n_experts;
+  const uint32_t n = config_->n_experts;
   const bool is_biased = !correction_bias.empty();
-  if (config_.scoring == ExpertScoring::kSigmoid && (is_biased || config_.n_groups > 1)) {
+  if (config_->scoring == ExpertScoring::kSigmoid && (is_biased || config_->n_groups > 1)) {
     for (uint32_t expert = 0; expert < n; ++expert) ranks_[expert] = exact_sigmoid(scores[expert]);
-  } else if (config_.scoring == ExpertScoring::kSoftmax && is_biased) {
+  } else if (config_->scoring == ExpertScoring::kSoftmax && is_biased) {
     rank_by_softmax(scores);
   } else {
     std::copy_n(scores, n, ranks_.begin());
@@ -41,16 +47,16 @@ void ExpertRouter::rank(const float* scores, std::span<const float> correction_b
   for (uint32_t expert = 0; expert < n && is_biased; ++expert) {
     ranks_[expert] += correction_bias[expert];
   }
-  if (config_.n_groups_used < config_.n_groups) mask_other_groups();
+  if (config_->n_groups_used < config_->n_groups) mask_other_groups();
 }
 
 void ExpertRouter::rank_by_softmax(const float* scores) {
   double highest = scores[0];
-  for (uint32_t expert = 1; expert < config_.n_experts; ++expert) {
+  for (uint32_t expert = 1; expert < config_->n_experts; ++expert) {
     if (highest < scores[expert]) highest = scores[expert];
   }
   double sum = 0;
-  for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
+  for (uint32_t expert = 0; expert < config_->n_experts; ++expert) {
     ranks_[expert] = exact_exp(scores[expert] - highest);
     sum += ranks_[expert];
   }
@@ -59,11 +65,11 @@ void ExpertRouter::rank_by_softmax(const float* scores) {
 
 // Ranks the experts of all but the best groups at minus infinity.
 void ExpertRouter::mask_other_groups() {
-  const uint32_t size = config_.n_experts / config_.n_groups;
+  const uint32_t size = config_->n_experts / config_->n_groups;
   const auto value = [&](uint32_t group) {
     const auto first = ranks_.begin() + static_cast<ptrdiff_t>(size_t{group} * size);
     const auto best = std::max_element(first, first + size);
-    if (config_.scoring == ExpertScoring::kSoftmax || size == 1) return *best;
+    if (config_->scoring == ExpertScoring::kSoftmax || size == 1) return *best;
     double second = -std::numeric_limits<double>::infinity();
     for (auto rank = first; rank != first + size; ++rank) {
       if (rank != best) second = std::max(second, *rank);
@@ -71,15 +77,16 @@ void ExpertRouter::mask_other_groups() {
     return *best + second;
   };
   group_values_.clear();
-  for (uint32_t group = 0; group < config_.n_groups; ++group) group_values_.push_back(value(group));
-  for (uint32_t group = 0; group < config_.n_groups; ++group) {
+  for (uint32_t group = 0; group < config_->n_groups; ++group)
+    group_values_.push_back(value(group));
+  for (uint32_t group = 0; group < config_->n_groups; ++group) {
     uint32_t n_better = 0;
-    for (uint32_t other = 0; other < config_.n_groups; ++other) {
+    for (uint32_t other = 0; other < config_->n_groups; ++other) {
       const bool is_better = other < group ? !(group_values_[group] > group_values_[other])
                                            : group_values_[other] > group_values_[group];
       n_better += other != group && is_better;
     }
-    if (n_better < config_.n_groups_used) continue;
+    if (n_better < config_->n_groups_used) continue;
     std::fill_n(ranks_.begin() + static_cast<ptrdiff_t>(size_t{group} * size), size,
                 -std::numeric_limits<double>::infinity());
   }
@@ -89,58 +96,58 @@ void ExpertRouter::mask_other_groups() {
 // neither above nor below any other value.
 void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights) const {
   uint32_t n = 0;
-  for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
+  for (uint32_t expert = 0; expert < config_->n_experts; ++expert) {
     uint32_t at = n;
     while (at > 0 && ranks_[expert] > ranks_[chosen[at - 1]]) --at;
-    if (at == config_.n_used) continue;
-    n = std::min(n + 1, config_.n_used);
+    if (at == config_->n_used) continue;
+    n = std::min(n + 1, config_->n_used);
     std::copy_backward(chosen + at, chosen + n - 1, chosen + n);
     chosen[at] = expert;
   }
   double highest = scores[chosen[0]];
   for (uint32_t i = 1; i < n; ++i) highest = std::max<double>(highest, scores[chosen[i]]);
   const auto probability = [&](uint32_t expert) {
-    return config_.scoring == ExpertScoring::kSigmoid ? exact_sigmoid(scores[expert])
-                                                      : exact_exp(scores[expert] - highest);
+    return config_->scoring == ExpertScoring::kSigmoid ? exact_sigmoid(scores[expert])
+                                                       : exact_exp(scores[expert] - highest);
   };
   double sum = 0;
-  if (config_.normalizes) {
+  if (config_->normalizes) {
     for (uint32_t i = 0; i < n; ++i) sum += probability(chosen[i]);
-  } else if (config_.scoring == ExpertScoring::kSoftmax) {
-    for (uint32_t expert = 0; expert < config_.n_experts; ++expert) sum += probability(expert);
+  } else if (config_->scoring == ExpertScoring::kSoftmax) {
+    for (uint32_t expert = 0; expert < config_->n_experts; ++expert) sum += probability(expert);
   } else {
     sum = 1;
   }
   for (uint32_t i = 0; i < n; ++i) {
-    weights[i] = static_cast<float>(probability(chosen[i]) / sum * config_.weight_scale);
+    weights[i] = static_cast<float>(probability(chosen[i]) / sum * config_->weight_scale);
   }
 }
 
 void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
                          std::span<const float> correction_bias, std::span<const float> factors) {
-  const uint32_t columns = n_columns(config_);
-  CHECK(correction_bias.empty() || correction_bias.size() == config_.n_experts);
-  CHECK(factors.empty() || factors.size() == config_.n_experts);
+  const uint32_t columns = n_columns(*config_);
+  CHECK(correction_bias.empty() || correction_bias.size() == config_->n_experts);
+  CHECK(factors.empty() || factors.size() == config_->n_experts);
   CHECK(scores.size() >= size_t{n_rows} * columns);
-  const size_t n_choices = size_t{n_rows} * config_.n_used;
+  const size_t n_choices = size_t{n_rows} * config_->n_used;
   for (auto* list : {&chosen_, &places_, &order_}) list->resize(n_choices);
   weights_.resize(n_choices);
   shared_rows_.clear();
   shared_weights_.clear();
   for (uint32_t row = 0; row < n_rows; ++row) {
     const float* of_row = scores.data() + size_t{row} * columns;
-    const size_t first = size_t{row} * config_.n_used;
+    const size_t first = size_t{row} * config_->n_used;
     rank(of_row, correction_bias);
     choose(of_row, chosen_.data() + first, weights_.data() + first);
-    for (uint32_t i = 0; i < config_.n_used && !factors.empty(); ++i) {
+    for (uint32_t i = 0; i < config_->n_used && !factors.empty(); ++i) {
       weights_[first + i] *= factors[chosen_[first + i]];
     }
-    const double share = config_.has_shared_gate ? exact_sigmoid(of_row[config_.n_experts]) : 1.0;
+    const double share = config_->has_shared_gate ? exact_sigmoid(of_row[config_->n_experts]) : 1.0;
     shared_rows_.push_back(row);
     shared_weights_.push_back(static_cast<float>(share));
   }
-  if (config_.weighs_input) {
-    CHECK(config_.n_used == 1);
+  if (config_->weighs_input) {
+    CHECK(config_->n_used == 1);
     input_weights_.swap(weights_);
     weights_.assign(n_choices, 1.0f);
   }
@@ -153,15 +160,15 @@ void ExpertRouter::group(uint32_t n_rows) {
   for (const uint32_t expert : chosen_) ++next_[expert];
   groups_.clear();
   uint32_t first = 0;
-  for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
+  for (uint32_t expert = 0; expert < config_->n_experts; ++expert) {
     const uint32_t n = next_[expert];
     next_[expert] = first;
     if (n > 0) groups_.push_back({expert, first, n});
     first += n;
   }
   for (uint32_t row = 0; row < n_rows; ++row) {
-    for (uint32_t i = 0; i < config_.n_used; ++i) {
-      const size_t choice = size_t{row} * config_.n_used + i;
+    for (uint32_t i = 0; i < config_->n_used; ++i) {
+      const size_t choice = size_t{row} * config_->n_used + i;
       places_[choice] = next_[chosen_[choice]]++;
       order_[places_[choice]] = row;
     }

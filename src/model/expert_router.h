@@ -24,6 +24,10 @@ class ExpertRouter {
  public:
   ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max);
 
+  // Routes as this config says from now on. Its numbers of experts, of experts used and of groups
+  // are at most those of the first config. The config is borrowed.
+  void set_config(const ExpertsConfig& config);
+
   // scores: [n_rows, n_columns]; the first n_experts columns belong to the experts, and the last
   // one to the gate of the shared expert if it has one. correction_bias is added for choosing, not
   // for weighting; factors multiply the final weights of the experts. Both are [n_experts], or
@@ -34,12 +38,12 @@ class ExpertRouter {
   // Arguments of grouped products. grouped() is for the product of the batch's rows with their
   // experts: row i of the product comes from row grouped().rows[i] of the batch. grouped_in_order()
   // is for a further product of these results: their rows are in that order already.
-  GroupedRows grouped() const { return {order_, groups_, config_.n_experts, order_}; }
-  GroupedRows grouped_in_order() const { return {{}, groups_, config_.n_experts, order_}; }
+  GroupedRows grouped() const { return {order_, groups_, config_->n_experts, order_}; }
+  GroupedRows grouped_in_order() const { return {{}, groups_, config_->n_experts, order_}; }
 
   // Rows of the grouped product, and their weights, that are added up for each row of the batch,
   // its best expert first.
-  WeightedRows taken() const { return {places_, weights_, config_.n_used}; }
+  WeightedRows taken() const { return {places_, weights_, config_->n_used}; }
 
   // Returns the factors of the rows' inputs (ExpertsConfig::weighs_input). [n_rows] The weights of
   // taken() are then 1.
@@ -63,7 +67,7 @@ class ExpertRouter {
   void choose(const float* scores, uint32_t* chosen, float* weights) const;
   void group(uint32_t n_rows);
 
-  const ExpertsConfig& config_;
+  const ExpertsConfig* config_;
   std::vector<double> ranks_;         // [n_experts], ranking values of the current row
   std::vector<double> group_values_;  // [n_groups]
   std::vector<uint32_t> chosen_;      // [n_rows, n_used], indices of experts, best first

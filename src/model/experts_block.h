@@ -32,7 +32,9 @@ class ExpertsBlock {
   // `backend` and `config`, which must have experts, are borrowed.
   ExpertsBlock(Backend& backend, const ModelConfig& config, const Buffers& buffers);
 
-  void forward(const FeedForwardWeights& w, const Buffer& norm, ResidualStream& x);
+  // x += experts(norm(x)). `config` is that of the layer, which must outlive the call.
+  void forward(const ExpertsConfig& config, const FeedForwardWeights& w, const Buffer& norm,
+               ResidualStream& x);
 
  private:
   // x += norm(norm(mlp(norm(x))) + norm(experts(norm(x)))), where each norm has its own weights and
@@ -53,7 +55,8 @@ class ExpertsBlock {
 
   Backend& backend_;
   const ModelConfig& model_;
-  const ExpertsConfig& config_;
+  const ExpertsConfig widest_;
+  const ExpertsConfig* config_ = nullptr;  // of the current layer
   Buffers buffers_;
   GatedProduct shared_, chosen_;
   ExpertRouter router_;

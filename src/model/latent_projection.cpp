@@ -14,7 +14,8 @@ LatentProjection::Buffers LatentProjection::Buffers::take(const ModelConfig& con
     if (!layer.if_attention() || layer.attention().latent.rank == 0) continue;
     const AttentionConfig& a = layer.attention();
     const uint32_t all_heads = a.n_heads * a.latent.q_dim();
-    down_dim = std::max(down_dim, (a.latent.q_rank ? a.latent.q_rank : all_heads) + a.head_dim);
+    const uint32_t first_dim = a.latent.q_rank ? a.latent.q_rank : all_heads;
+    down_dim = std::max(down_dim, first_dim + a.head_dim + a.gate_dim());
     if (a.latent.q_rank) q_dim = std::max(q_dim, all_heads);
     value_dim = std::max(value_dim, a.output_dim());
   }
@@ -23,13 +24,14 @@ LatentProjection::Buffers LatentProjection::Buffers::take(const ModelConfig& con
           .values = buffers.take(n_rows_max, value_dim)};
 }
 
-Rows LatentProjection::project(uint32_t layer, ResidualStream& x, const RopeTables& ropes, Rows q) {
+LatentProjection::Projected LatentProjection::project(uint32_t layer, ResidualStream& x,
+                                                      const RopeTables& ropes, Rows q) {
   const float eps = model_.config().norm_eps;
   const AttentionConfig& a = model_.config().layers[layer].attention();
   const LatentConfig& l = a.latent;
   const AttentionWeights& w = model_.layers()[layer].attention;
   const uint32_t first_dim = l.q_rank ? l.q_rank : a.n_heads * l.q_dim();
-  const Rows down = buffers_.down.slice(0, x.n_rows()).columns(0, first_dim + a.head_dim);
+  const Rows down = buffers_.down.slice(0, x.n_rows()).columns(0, w.qkv->n_rows());
   const Rows first = down.columns(0, first_dim);
   const Rows k = down.columns(first_dim, a.head_dim);
   const Rows latent = k.columns(0, l.rank);
@@ -54,7 +56,7 @@ Rows LatentProjection::project(uint32_t layer, ResidualStream& x, const RopeTabl
   const HeadRows rope_rows{raw, a.n_heads, l.q_dim(), l.qk_nope_head_dim, l.qk_rope_head_dim};
   backend_.head_matmul(still, *w.latent.k_up, {q, a.n_heads, a.head_dim, 0, l.rank});
   backend_.copy_heads(rope_rows, {q, a.n_heads, a.head_dim, l.rank, l.qk_rope_head_dim});
-  return k;
+  return {.k = k, .gate = down.columns(first_dim + a.head_dim, a.gate_dim())};
 }
 
 Rows LatentProjection::values(uint32_t layer, Rows gathered) {

@@ -16,7 +16,7 @@ namespace kvik {
 class LatentProjection {
  public:
   struct Buffers {
-    // [n_rows_max, (q_rank, or q of all heads) + rank + qk_rope_head_dim]
+    // [n_rows_max, (q_rank, or q of all heads) + rank + qk_rope_head_dim + gate_dim]
     Rows down;
     Rows queries;  // [n_rows_max, n_heads · q_dim], if q has a low rank
     Rows values;   // [n_rows_max, n_heads · value_dim]
@@ -27,9 +27,13 @@ class LatentProjection {
   LatentProjection(const Model& model, Backend& backend, const Buffers& buffers)
       : model_(model), backend_(backend), buffers_(buffers) {}
 
-  // Writes to q, [n_rows, n_heads · head_dim], the queries in the space of the latent K. Returns K:
-  // [n_rows, head_dim], valid until the next call.
-  Rows project(uint32_t layer, ResidualStream& x, const RopeTables& ropes, Rows q);
+  struct Projected {
+    Rows k;     // [n_rows, head_dim]
+    Rows gate;  // [n_rows, gate_dim], of the output
+  };
+  // Writes to q, [n_rows, n_heads · head_dim], the queries in the space of the latent K. The result
+  // is valid until the next call.
+  Projected project(uint32_t layer, ResidualStream& x, const RopeTables& ropes, Rows q);
 
   // Projects the heads' sums of latent vectors, [n_rows, n_heads · rank], to their values: [n_rows,
   // n_heads · value_dim].

@@ -421,5 +421,69 @@ TEST(RecentFamilies, the_parameters_of_xielu_have_keys_without_a_prefix) {
   EXPECT_THAT(error_of(keys).message, HasSubstr("expected a finite number"));
 }
 
+TEST(RecentFamilies, ling_3_has_bounded_decays_of_full_rank_and_gated_latent_attention) {
+  const auto keys = [] {
+    std::vector<uint64_t> n_kv_heads(12, 0);
+    n_kv_heads[3] = n_kv_heads[7] = 1;
+    return Keys("bailingmoe3")
+        .set("attention.head_count_kv", Metadata::Value(n_kv_heads))
+        .set("attention.kv_lora_rank", uint64_t{32})
+        .set("attention.key_length", uint64_t{48})
+        .set("attention.value_length", uint64_t{32})
+        .set("attention.key_length_mla", uint64_t{40})
+        .set("attention.value_length_mla", uint64_t{24})
+        .set("rope.dimension_count", uint64_t{16})
+        .set("kda.head_dim", uint64_t{16})
+        .set("kda.gate_lower_bound", -5.0)
+        .set("ssm.conv_kernel", uint64_t{4});
+  };
+  const ModelConfig c = read(keys());
+  const AttentionConfig& a = c.layers[3].attention();
+  EXPECT_TRUE(a.has_rope);
+  EXPECT_EQ(a.gate_dim(), a.n_heads);
+  const auto& k = std::get<KdaConfig>(c.layers[0].mixer);
+  EXPECT_FALSE(k.is_low_rank);
+  EXPECT_EQ(k.bound, -5.0f);
+  EXPECT_EQ(k.in_dim(), 3u * 96 + 6);
+  EXPECT_EQ(error_of(keys().set("kda.safe_gate", false)).code, ErrorCode::kUnsupported);
+  EXPECT_EQ(error_of(keys().set("kda.gate_lower_bound", 0.0)).code, ErrorCode::kCorrupt);
+  EXPECT_EQ(error_of(keys().erase("kda.gate_lower_bound")).code, ErrorCode::kCorrupt);
+}
+
+TEST(RecentFamilies, experts_of_nemotron_may_differ_between_layers) {
+  const std::vector<uint64_t> n_kv_heads = {0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  const std::vector<uint64_t> sizes = {0, 96, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0};
+  const std::vector<uint64_t> n_used = {0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0};
+  const auto keys = [&] {
+    return Keys("nemotron_h_moe")
+        .set("attention.head_count_kv", Metadata::Value(n_kv_heads))
+        .set("feed_forward_length", Metadata::Value(sizes))
+        .set("ssm.conv_kernel", uint64_t{4})
+        .set("ssm.state_size", uint64_t{16})
+        .set("ssm.group_count", uint64_t{2})
+        .set("ssm.time_step_rank", uint64_t{4})
+        .set("ssm.inner_size", uint64_t{128})
+        .set("expert_count", uint64_t{8})
+        .set("expert_used_count", Metadata::Value(n_used))
+        .set("expert_feed_forward_length", Metadata::Value(sizes));
+  };
+  const ModelConfig c = read(keys());
+  ASSERT_NE(c.layers[1].experts(), nullptr);
+  ASSERT_NE(c.layers[3].experts(), nullptr);
+  EXPECT_EQ(c.layers[1].experts()->n_used, 2u);
+  EXPECT_EQ(c.layers[1].experts()->ffn_dim, 96u);
+  EXPECT_EQ(c.layers[3].experts()->n_used, 4u);
+  EXPECT_EQ(c.layers[3].experts()->ffn_dim, 64u);
+  EXPECT_EQ(c.widest_experts().n_used, 4u);
+  EXPECT_EQ(c.widest_experts().ffn_dim, 96u);
+  EXPECT_FALSE(c.layers[0].has_feed_forward());
+  const std::vector<uint64_t> too_many = {0, 2, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(error_of(keys().set("expert_used_count", Metadata::Value(too_many))).code,
+            ErrorCode::kCorrupt);
+  const std::vector<uint64_t> too_few = {2, 4};
+  EXPECT_EQ(error_of(keys().set("expert_used_count", Metadata::Value(too_few))).code,
+            ErrorCode::kCorrupt);
+}
+
 }  // namespace
 }  // namespace kvik

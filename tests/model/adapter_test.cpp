@@ -53,6 +53,14 @@ TEST(Adapter, a_state_does_not_depend_on_later_matrices) {
   for (const TensorRole role : {kQkv, kStateBeta, kStateAlpha, kStateGates, kSpaceIn}) {
     EXPECT_FALSE(keeps_kv_unchanged({role, end}, delta)) << name_of(TensorId{role, end});
   }
+
+  const ModelConfig kda = config_of("test-kimilinear:f32");
+  const uint32_t newest = kda.n_layers - 1;
+  ASSERT_FALSE(kda.layers[newest].if_attention());
+  EXPECT_TRUE(keeps_kv_unchanged({kAttentionOutput, newest}, kda));
+  for (const TensorRole role : {kQ, kK, kV, kDecayDown, kStateBeta}) {
+    EXPECT_FALSE(keeps_kv_unchanged({role, newest}, kda)) << name_of(TensorId{role, newest});
+  }
 }
 
 TEST(Adapter, has_a_mark_of_its_own_unless_it_leaves_k_and_v_alone) {

@@ -139,6 +139,19 @@ OF = {
                                    "head_dim": key("kda.head_dim"), "num_heads": key("attention.head_count"), "short_conv_kernel_size": key("ssm.conv_kernel"),
                                    "kda_layers": [i + 1 for i, n in enumerate(key("attention.head_count_kv")[1]) if n == 0],
                                    "full_attn_layers": [i + 1 for i, n in enumerate(key("attention.head_count_kv")[1]) if n > 0]}}},
+    "bailingmoe3": {"type": "bailing_hybrid", "top": {"token_embd.weight": "model.word_embeddings.weight"}, "names": {
+        **SHARED, "exp_probs_b.bias": "mlp.gate.expert_bias", "ssm_dt.bias": "attention.dt_bias", **ends(
+            {"attn_q_a_norm": "attention.q_a_layernorm", "attn_kv_a_norm": "attention.kv_a_layernorm", "attn_kv_a_mqa": "attention.kv_a_proj_with_mqa",
+             "attn_output": "attention.dense", "ssm_norm": "attention.o_norm", **{f"ssm_conv1d_{n}": f"attention.{n}_conv1d" for n in "qkv"},
+             **{part: f"attention.{name}_proj" for part, name in (("attn_q", "q"), ("attn_k", "k"), ("attn_v", "v"), ("attn_q_a", "q_a"), ("attn_q_b", "q_b"),
+                                                                  ("attn_kv_b", "kv_b"), ("attn_gate", "g"), ("ssm_f_a", "f"), ("ssm_g_a", "g"), ("ssm_beta", "b"))}})},
+                    "keys": {"n_shared_experts": "num_shared_experts"}, "config": {
+                        "architectures": ["BailingMoeV3ForCausalLM"], "norm_topk_prob": True, "head_dim": lambda key: key("kda.head_dim"),
+                        "short_conv_kernel_size": lambda key: key("ssm.conv_kernel"), "kda_safe_gate": True, "kda_lower_bound": lambda key: key("kda.gate_lower_bound"),
+                        "no_kda_lora": True, "gated_attention_proj_granularity_type": "head_wise", "rope_interleave": True,
+                        "layer_group_size": lambda key: 1 + key("attention.head_count_kv")[1].index(1),
+                        "expert_swiglu_limit_list": lambda key: key("swiglu_clamp_exp")[1],
+                        "share_expert_swiglu_limit_list": lambda key: key("swiglu_clamp_shexp")[1]}},
     "gptneox": {"type": "gpt_neox", "layers": "gpt_neox.layers.", "has_qkv_by_head": True,
                 "top": {"token_embd.weight": "gpt_neox.embed_in.weight", "output.weight": "embed_out.weight",
                         **{f"output_norm.{kind}": f"gpt_neox.final_layer_norm.{kind}" for kind in ("weight", "bias")}},
@@ -193,6 +206,7 @@ def with_other_keys(arch, key, config):
 
 # Prefixes and names of tensors of MTP layers that differ from the usual ones.
 MTP = {
+    "bailingmoe3": ("model.layers.{}.", {"nextn.shared_head_norm.weight": "final_layernorm.weight"}),
     "hy_v3": ("model.layers.{}.", {"nextn.shared_head_norm.weight": "final_layernorm.weight"}),
     "mimo2": ("model.mtp.layers.0.", {"nextn.shared_head_norm.weight": "final_layernorm.weight", "ffn_norm.weight": "pre_mlp_layernorm.weight"}),
     "step35": ("model.layers.{}.", {"nextn.shared_head_norm.weight": "transformer.shared_head.norm.weight",

@@ -205,7 +205,7 @@ def module_tensors(names, name, a, b, kind):
         if part in make_hf_model.EXPERTS:
             modules = [(at + names.expert_name(part, i), a[i], b[i]) for i in range(len(a))]
         elif part == "attn_kv_b.weight":
-            modules = [(at + "self_attn.kv_b_proj.weight", a, b)]
+            modules = [(at + names.layer_name(part), a, b)]
         elif names.arch in state_layers.FOLDER_TYPES and part in state_layers.FOLDER_NAMES:
             module, a, b = in_order_of_folder(names, part, a, b)
             modules = [(at + module, a, b)]

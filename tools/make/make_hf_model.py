@@ -29,7 +29,7 @@ PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", "smollm
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
                "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES, **{arch: folder_families.OF[arch]["type"] for arch in folder_families.OF}}
-LATENT = ("deepseek2", "mistral4", "kimi-linear")  # architectures with MLA
+LATENT = ("deepseek2", "mistral4", "kimi-linear", "bailingmoe3")  # architectures with MLA
 SIGMOIDS = ("glm4moe", "minimax-m2", *LATENT)  # architectures with sigmoid router scores
 
 TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight",
@@ -51,7 +51,7 @@ LAYER = {
     "ffn_gate_inp.bias": "mlp.router.bias", "exp_probs_b.bias": "mlp.gate.e_score_correction_bias",
     "attn_q_a.weight": "self_attn.q_a_proj.weight", "attn_q_a_norm.weight": "self_attn.q_a_layernorm.weight",
     "attn_q_b.weight": "self_attn.q_b_proj.weight", "attn_kv_a_mqa.weight": "self_attn.kv_a_proj_with_mqa.weight",
-    "attn_kv_a_norm.weight": "self_attn.kv_a_layernorm.weight",
+    "attn_kv_a_norm.weight": "self_attn.kv_a_layernorm.weight", "attn_kv_b.weight": "self_attn.kv_b_proj.weight",
     "nextn.eh_proj.weight": "eh_proj.weight", "nextn.enorm.weight": "enorm.weight", "nextn.hnorm.weight": "hnorm.weight",
     "nextn.shared_head_norm.weight": "shared_head.norm.weight",
     "nextn.embed_tokens.weight": "embed_tokens.weight", "nextn.shared_head_head.weight": "shared_head.head.weight",
@@ -108,8 +108,13 @@ class Folder:
         elif self.arch == "llama" and self.key("attention.sliding_window"):
             self.model_type = "mistral"
         self.tensors, self.rope_vectors, self.pending = {}, {}, {}
-        self.prefix = "backbone." if self.arch in state_layers.HALVED else "model."
+        is_puzzle = isinstance(self.key("expert_used_count"), tuple)
+        if is_puzzle:
+            self.model_type = "nemotron_h_puzzle"
+        self.prefix = "backbone." if self.arch in state_layers.HALVED and not is_puzzle else "model."
         self.top = TOP | state_layers.TOP_NAMES.get(self.arch.removesuffix("_moe").removesuffix("moe"), {}) | folder_families.of(self.arch, "top")
+        if is_puzzle:
+            self.top = {part: name.replace("backbone.", "model.") for part, name in self.top.items()}
         for tensor in read_tensors(path):
             self.add(*tensor)
         for name, (_, values) in ((k, v) for k, v in self.metadata.items() if k.startswith("xielu.")):
@@ -194,6 +199,9 @@ class Folder:
         x = self.with_qkv_by_head(part, x)
         if part in folder_families.of(self.arch, "transposed"):
             x = np.ascontiguousarray(x.T)
+        if part == "attn_output.weight" and prefix + "attention.A_log" in self.tensors:  # published folders have this name in layers of KDA
+            self.tensors[prefix + "attention.o_proj.weight"] = (t, x)
+            return
         plain = state_layers.plain_tensor(self.arch, part, x)
         if plain:
             self.tensors[prefix + plain[0]] = (t, plain[1])
@@ -211,7 +219,7 @@ class Folder:
         if part == "attn_k_b.weight":
             self.pending[prefix] = x.swapaxes(1, 2)
         else:
-            self.tensors[prefix + "self_attn.kv_b_proj.weight"] = (t, np.concatenate([self.pending.pop(prefix), x], 1).reshape(-1, x.shape[2]))
+            self.tensors[prefix + self.layer_name("attn_kv_b.weight")] = (t, np.concatenate([self.pending.pop(prefix), x], 1).reshape(-1, x.shape[2]))
 
     def add_interleaved(self, prefix, part, t, x):
         """gpt-oss: gates and ups are interleaved; weights are transposed or in 4-bit blocks."""

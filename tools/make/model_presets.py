@@ -7,7 +7,9 @@
 #   rope: keys of the RoPE scaling; factors: "llama3" or "long", tensors of frequency divisors;
 #   delta: recurrent layers: key heads, value heads, dimension of a key and of a value, kernel size of the convolution, and the interval of attention layers;
 #   scan: layers of Mamba 1: channels, rank of the steps, dimension of the state, kernel size of the convolution, and the layers with attention;
-#   kda: layers of Kimi Delta Attention: dimension of the heads, kernel size of the convolution, and the layers with attention;
+#   kda: layers of Kimi Delta Attention: dimension of the heads, kernel size of the convolution, and the layers with attention; with the key
+#   "kda.gate_lower_bound" their decays have a bound and their projections full rank;
+#   experts_differ: sizes of experts and numbers of those used differ by layer (make_model.experts_of());
 #   scales: scales of embedding, residual, attention and logits;
 #   kinds: layers that differ: "every": interval of layers without a window, which have the stated head dim, while the others have
 #   "head"; "global_kv": KV heads of layers without a window; "k_is_v": these have no V; "sharing": number of trailing layers that read the K
@@ -186,6 +188,9 @@ PRESETS = {
     "test-nemotron3": ("nemotron_h_moe", 7, 64, 4, 2, 16, 96, 2048, 1e4,
                        {"space": (4, 32, 2, 16, 4, "MEM*EME"), "experts": (8, 3, 96, 160),
                         "keys": {"expert_weights_scale": 2.5, "expert_weights_norm": True, "moe_latent_size": 48}}),
+    "test-puzzle":    ("nemotron_h_moe", 7, 64, 4, 2, 16, 128, 2048, 1e4,
+                       {"space": (4, 32, 2, 16, 4, "MEM*EME"), "experts": (8, 4, 128, 160), "experts_differ": True,
+                        "keys": {"expert_weights_scale": 2.5, "expert_weights_norm": True, "moe_latent_size": 48}}),
     "test-smollm3":   ("smollm3", 4, 64, 4, 2, 16, 160, 2048, 2e6, {}),
     "test-olmo3":     ("olmo2", 4, 64, 4, 2, 16, 160, 2048, 5e5,
                        {"window": 32, "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 512}}),
@@ -240,6 +245,11 @@ PRESETS = {
     "test-kimilinear": ("kimi-linear", 4, 64, 4, 4, 32, 160, 2048, 1e4,
                         {"kda": (16, 4, (2,)), "latent": (32, 0, 16, 16, 24), "experts": (8, 3, 96, 96), "dense_layers": 1,
                          "keys": {"expert_shared_count": 1, "expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 2.5}}),
+    "test-bailingmoe3": ("bailingmoe3", 6, 64, 4, 4, 32, 160, 2048, 6e6,
+                         {"kda": (16, 4, (2, 5)), "latent": (32, 24, 16, 16, 24), "experts": (8, 3, 96, 96), "dense_layers": 1,
+                          "keys": {"expert_shared_count": 1, "expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 2.5,
+                                   "expert_group_count": 4, "expert_group_used_count": 2, "kda.safe_gate": True, "kda.gate_lower_bound": -1.0,
+                                   "swiglu_clamp_exp": [0.0, 0.5, 0.0, 0.5, 0.0, 0.5], "swiglu_clamp_shexp": [0.0, 0.25, 0.25, 0.25, 0.25, 0.25]}}),
     "test-gptneox":   ("gptneox", 2, 64, 4, 4, 16, 160, 2048, 1e4, {"rope_dims": 4}),
     "test-starcoder": ("starcoder", 2, 64, 4, 1, 16, 160, 2048, 1e4, {}),
     "test-nemotron":  ("nemotron", 2, 64, 4, 2, 16, 160, 2048, 1e4, {"rope_dims": 8}),
@@ -323,6 +333,7 @@ FAMILIES = {
     "falcon-h1": {"beside": True, "ffn_norm": "ffn_norm"},
     "jamba":    {"eps": 1e-6},
     "kimi-linear": {"choice_bias": True},
+    "bailingmoe3": {"eps": 1e-6, "choice_bias": True, "own_gate": "head"},
     "gptneox":  {"layer_norm": "biased", "fused_qkv": True, "bias": True, "output_bias": True, "has_no_gate": True, "mlp_bias": True},
     "nemotron": {"layer_norm": "biased", "has_no_gate": True},
     "gpt2":     {"layer_norm": "biased", "fused_qkv": True, "bias": True, "output_bias": True, "has_no_gate": True, "mlp_bias": True,

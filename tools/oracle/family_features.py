@@ -77,6 +77,7 @@ FEATURES = {
     "falcon-h1": {"beside": True, "ffn_norm": "ffn_norm", "logit_factor": True},
     "jamba": {"raw_weights": True},
     "kimi-linear": {"latent": True, "unrotated_every": 1, "sigmoid": True},
+    "bailingmoe3": {"latent": True, "sigmoid": True},
     "gptneox": {"layer_norm": True, "parallel": True, "plain": "gelu"},
     "starcoder": {"layer_norm": True, "plain": "gelu_tanh", "unrotated_every": 1},
     "nemotron": {"layer_norm": True},

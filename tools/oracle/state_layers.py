@@ -101,19 +101,21 @@ def scan_layer(g, L, h, eps):
 
 
 def kda_layer(g, L, h, eps):
-    """The mixer of kimi-linear: the delta rule with a decay for each channel of a key."""
+    """The mixer of kimi-linear and bailingmoe3: the delta rule with a decay for each channel of a key. Logarithms of decays may have a lower bound."""
     T, heads, dim = len(h), g("attention.head_count"), g("kda.head_dim")
     q, k, v = (silu(convolution(h @ L(f"attn_{n}.weight").T, L(f"ssm_conv1d_{n}.weight")[:, 0])).reshape(T, heads, dim) for n in "qkv")
     q, k = unit(q) / np.sqrt(dim), unit(k)
-    low = lambda n: (h @ L(f"ssm_{n}_a.weight").T @ L(f"ssm_{n}_b.weight").T)
-    step = np.logaddexp(0, low("f") + L("ssm_dt.bias")).reshape(T, heads, dim)
-    out = delta_rule(q, k, v, np.exp(L("ssm_a")[:, 0][:, None] * step), sigmoid(h @ L("ssm_beta.weight").T))
+    full = L("ssm_f_b.weight") is None
+    of = lambda n: h @ L(f"ssm_{n}_a.weight").T if full else h @ L(f"ssm_{n}_a.weight").T @ L(f"ssm_{n}_b.weight").T
+    step, bound, factors = (of("f") + L("ssm_dt.bias")).reshape(T, heads, dim), g("kda.gate_lower_bound"), L("ssm_a")[:, 0][:, None]
+    decay = np.exp(bound * sigmoid(factors * step) if bound else factors * np.logaddexp(0, step))
+    out = delta_rule(q, k, v, decay, sigmoid(h @ L("ssm_beta.weight").T))
     out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
-    return (out.reshape(T, -1) * sigmoid(low("g"))) @ L("attn_output.weight").T
+    return (out.reshape(T, -1) * sigmoid(of("g"))) @ L("attn_output.weight").T
 
 
 # Architectures whose list of KV heads shows which layers have attention.
-LISTED = ("lfm2", "lfm2moe", "lfm3", "jamba", "kimi-linear", "granitehybrid", "nemotron_h", "nemotron_h_moe")
+LISTED = ("lfm2", "lfm2moe", "lfm3", "jamba", "kimi-linear", "bailingmoe3", "granitehybrid", "nemotron_h", "nemotron_h_moe")
 HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
 SPACES = ("granitehybrid", *HALVED)
 FOLDER_SPACES = (*SPACES, "falcon-h1")  # the names of Mamba 2's tensors in folders
@@ -134,7 +136,7 @@ def layer(arch, g, L, h, eps):
         return conv_layer(L, h)
     if arch in SPACES:
         return space_layer(g, L, h, eps)
-    if arch in ("jamba", "kimi-linear"):
+    if arch in ("jamba", "kimi-linear", "bailingmoe3"):
         return (scan_layer if arch == "jamba" else kda_layer)(g, L, h, eps)
     return delta_layer(g, L, h, eps)
 
@@ -177,6 +179,8 @@ def plain_tensor(arch, part, x):
     """Returns (name after "layers.N.", array) of a folder's tensor for a GGUF tensor, or None if the usual names apply."""
     if part in KDA_NAMES and arch == "kimi-linear":
         return "self_attn." + KDA_NAMES[part], logarithm_of(x).reshape(1, 1, -1, 1) if part == "ssm_a" else x
+    if part == "ssm_a" and arch == "bailingmoe3":
+        return "attention.A_log", logarithm_of(-x).reshape(-1)
     if part in SCAN_NAMES and arch == "jamba":
         return "mamba." + SCAN_NAMES[part], logarithm_of(x) if part == "ssm_a" else x[:, None] if part == "ssm_conv1d.weight" else x
     if part in SPACE_NAMES and arch in FOLDER_SPACES:
@@ -219,7 +223,20 @@ def other_config(arch, g, config):
         config |= {"n_routed_experts": g("expert_count"), "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
                    "moe_shared_expert_intermediate_size": g("expert_shared_feed_forward_length"), "routed_scaling_factor": g("expert_weights_scale")}
     config.pop("hidden_act")
+    if isinstance(g("expert_used_count"), tuple):
+        return with_blocks(g, config)
     return {k: v for k, v in config.items() if v is not None}
+
+
+def with_blocks(g, config):
+    """Returns the config of Nemotron 3 Puzzle, which states for each layer what other models state for all."""
+    of_all = {key: config.pop(key) for key in ("n_routed_experts", "moe_latent_size", "moe_shared_expert_intermediate_size")}
+    moe = lambda i: {"block_type": "moe", "num_experts_per_tok": g("expert_used_count")[1][i], "moe_intermediate_size": g("expert_feed_forward_length")[1][i], **of_all}
+    types = {"M": {"block_type": "mamba"}, "*": {"block_type": "attention", "sliding_window": None}}
+    config["block_configs"] = [types.get(letter) or moe(i) for i, letter in enumerate(config.pop("hybrid_override_pattern"))]
+    for key in ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "shared_expert_intermediate_size", "intermediate_size"):
+        config.pop(key)
+    return {**{k: v for k, v in config.items() if v is not None}, "num_hidden_layers": None}
 
 
 def decay_of(logarithm):
@@ -308,7 +325,7 @@ def tensors(out, p, arch, dim, extra, n_head):
         out.vec(p + "attn_norm.weight", dim, 1)
         return space_tensors(out, p, dim, *extra["space"][:5])
     if "kda" in extra:
-        return kda_tensors(out, p, dim, *extra["kda"][:2], n_head)
+        return kda_tensors(out, p, dim, *extra["kda"][:2], n_head, "kda.gate_lower_bound" in extra["keys"])
     if "scan" in extra:
         out.vec(p + "attn_norm.weight", dim, 1)
         return scan_tensors(out, p, dim, *extra["scan"][:4])
@@ -329,7 +346,7 @@ def tensors(out, p, arch, dim, extra, n_head):
     out.mat(p + "ssm_out.weight", dim, n_v * value)
 
 
-def kda_tensors(out, p, dim, head_dim, kernel, n_head):
+def kda_tensors(out, p, dim, head_dim, kernel, n_head, is_bounded):
     inner = n_head * head_dim
     out.vec(p + "attn_norm.weight", dim, 1)
     for name in "qkv":
@@ -337,11 +354,13 @@ def kda_tensors(out, p, dim, head_dim, kernel, n_head):
     for name in "qkv":
         out.mat(p + f"ssm_conv1d_{name}.weight", inner, 1, kernel, t=0)
     for name in "fg":
-        out.mat(p + f"ssm_{name}_a.weight", head_dim, dim)
-        out.mat(p + f"ssm_{name}_b.weight", inner, head_dim)
+        out.mat(p + f"ssm_{name}_a.weight", inner if is_bounded else head_dim, dim)
+        if not is_bounded:
+            out.mat(p + f"ssm_{name}_b.weight", inner, head_dim)
     out.mat(p + "ssm_beta.weight", n_head, dim)
     out.vec(p + "ssm_dt.bias", inner, 0)
-    out.all.append((p + "ssm_a", (n_head, 1), 0, lambda: decay_of(0.1 * out.rng.standard_normal(n_head, np.float32)).tobytes()))
+    sign = np.float32(-1 if is_bounded else 1)
+    out.all.append((p + "ssm_a", (n_head, 1), 0, lambda: (sign * decay_of(0.1 * out.rng.standard_normal(n_head, np.float32))).tobytes()))
     out.vec(p + "ssm_norm.weight", head_dim, 1)
     out.mat(p + "attn_output.weight", dim, inner)
 
@@ -388,5 +407,5 @@ def attends(extra, layer, n_layers):
         return layer >= n_layers or (layer + 1) % extra["delta"][-1] == 0
     for kind in ("convs", "space", "scan", "kda"):
         if kind in extra:
-            return layer in extra[kind][-1]
+            return layer >= n_layers or layer in extra[kind][-1]
     return True

@@ -23,6 +23,7 @@ import transformers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 import counter_weights  # noqa: E402
+import puzzle_model  # noqa: E402, F401 (adds a model to Transformers)
 import variants  # noqa: E402
 
 OUT = os.path.join(HERE, "../../tests/e2e/transformers")

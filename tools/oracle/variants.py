@@ -57,12 +57,19 @@ LONG = rope("longrope", long_factor=[1.5, 2.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0], 
             original_max_position_embeddings=32)
 MLA = {"kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "num_key_value_heads": 4, "head_dim": 8,
        "n_routed_experts": 8, "n_shared_experts": 1, "first_k_dense_replace": 1, **MOE}
+BAILING = {**{k: v for k, v in MLA.items() if k != "n_routed_experts"}, "head_dim": 16, "num_hidden_layers": 4, "layer_group_size": 2,
+           "num_local_experts": 8, "n_group": 4, "topk_group": 2, "short_conv_kernel_size": 4}
 DELTA = {"head_dim": 16, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
          "linear_conv_kernel_dim": 4, "num_hidden_layers": 4}
 DELTA_MOE = {**DELTA, **MOE, "num_experts": 4, "shared_expert_intermediate_size": 32}
 NEMOTRON = {"hidden_size": 64, "intermediate_size": 96, "mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 16,
             "conv_kernel": 4, "head_dim": 16, "chunk_size": 16, "num_hidden_layers": None}
 NEMOTRON_MOE = {**NEMOTRON, **MOE, "n_routed_experts": 4, "n_shared_experts": 1, "moe_shared_expert_intermediate_size": 48}
+PUZZLE_BLOCKS = [{"block_type": "mamba"}, *({"block_type": kind, "n_routed_experts": n, "num_experts_per_tok": n_used, "moe_intermediate_size": size,
+                                             "moe_shared_expert_intermediate_size": shared, "moe_latent_size": latent} if kind == "moe" else {"block_type": kind}
+                                            for kind, n, n_used, size, shared, latent in (
+                                                ("moe", 4, 2, 32, 48, 24), ("attention", 0, 0, 0, 0, 0), ("moe", 8, 3, 48, 32, 16), ("mamba", 0, 0, 0, 0, 0),
+                                                ("moe", 6, 1, 16, 48, 24)))]
 GRANITE = {"embedding_multiplier": 3.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5, "logits_scaling": 4.0}
 GRANITE_HYBRID = {**GRANITE, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
                   "mamba_expand": 2, "mamba_chunk_size": 16, "shared_intermediate_size": 48, "num_hidden_layers": 3,
@@ -201,6 +208,7 @@ VARIANTS = {
     "nemotron-h": ("nemotron_h", {**NEMOTRON, "layers_block_type": ["mamba", "mlp", "attention", "mlp", "mamba"]}, None),
     "nemotron-h-latent": ("nemotron_h", {**NEMOTRON_MOE, "moe_latent_size": 24, "layers_block_type": ["mamba", "moe", "attention", "moe"]}, None),
     "nemotron-h-moe": ("nemotron_h", {**NEMOTRON_MOE, "layers_block_type": ["mamba", "moe", "attention", "moe"]}, None),
+    "nemotron-h-puzzle": ("nemotron_h_puzzle", {**NEMOTRON_MOE, "block_configs": PUZZLE_BLOCKS}, None),
     "qwen3-next": ("qwen3_next", DELTA_MOE, None),
     "qwen3.5": ("qwen3_5_text", DELTA, None),
     "qwen3.5-with-vision": ("qwen3_5", {
@@ -269,6 +277,9 @@ VARIANTS = {
         **{k: v for k, v in MLA.items() if k not in ("n_routed_experts", "first_k_dense_replace")}, "q_lora_rank": None, "num_hidden_layers": 4,
         "num_local_experts": 8, "n_group": 1, "topk_group": 1, "linear_num_heads": 4, "linear_head_dim": 16, "linear_conv_kernel_dim": 4,
         "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"]}, None),
+    "bailing-hybrid": ("bailing_hybrid", {**BAILING, "q_lora_rank": 24}, None),
+    "bailing-hybrid-plain": ("bailing_hybrid", {**BAILING, "q_lora_rank": None, "n_group": 1, "topk_group": 1, "kda_lower_bound": -2.0,
+                                                "layer_types": ["full_attention", *["linear_attention"] * 3]}, None),
     "gpt-neox": ("gpt_neox", {"num_key_value_heads": 4}, None),
     "gpt-neox-old-keys": ("gpt_neox", {"num_key_value_heads": 4, "use_parallel_residual": False}, old_neox),
     "gpt-bigcode": ("gpt_bigcode", {**GPT2, "tie_word_embeddings": True}, None),

@@ -162,6 +162,9 @@ class CudaBackend final : public Backend {
                    std::span<const float> biases) override {
     state_.steps(steps, decay, factors, biases);
   }
+  void bounded_decays(Rows inputs, Rows decay, const DecayShape& shape) override {
+    state_.bounded_decays(inputs, decay, shape);
+  }
   void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
     state_.state_space(shape, runs, in, skips, out);

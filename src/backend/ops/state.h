@@ -44,6 +44,14 @@ struct ScanWeights {
   const float* biases = nullptr;   // [n_channels]
   const float* skips = nullptr;    // [n_channels]
 };
+
+// Decays with a lower bound, e^(bound · sigmoid(factors · (inputs + biases))), and their
+// parameters, [n_heads], on the host.
+struct DecayShape {
+  std::span<const float> factors, biases;
+  float bound = 0;
+};
+
 // State matrices of a recurrent layer: [key_dim, value_dim] for each of n_heads heads. For each
 // token, the matrix is multiplied by a decay g, then the outer product of the key and β (v − Sᵀ k)
 // is added (DeltaConfig). Head h uses q and k of key head key_head(h).

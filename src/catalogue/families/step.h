@@ -1,5 +1,6 @@
 #pragma once
 
+#include "catalogue/activation_limits.h"
 #include "catalogue/families/shared_names.h"
 #include "catalogue/family.h"
 
@@ -9,7 +10,6 @@ using enum TensorRole;
 
 // Step 3.5 and 3.7 (text): layers with a window have more heads and rotate all dimensions, the
 // others half of them; both factors of the MLPs' product are limited in some layers.
-Result<void> finish_step35(const KeyReader& keys, ModelConfig& config);
 // MTP layers have an MLP; files list whether they have a window. Folders state it for the first.
 Result<LayerConfig> step35_mtp_layer(const KeyReader& keys, const ModelConfig& config);
 
@@ -72,7 +72,7 @@ inline constexpr Family kStepFamilies[] = {
               .is_global_halved = true},
      .experts =
          ExpertTraits{.scoring = ExpertScoring::kSigmoid, .correction_bias = Presence::kAlways},
-     .finish = finish_step35,
+     .finish = finish_limits,
      .mtp_layer = step35_mtp_layer,
      .is_mtp_hidden_raw = true,
      .folders = kStepFolders},

@@ -16,6 +16,9 @@ namespace {
 constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // name, axes, one axis, type, offset
 constexpr uint32_t kMaxAxes = 4;
 constexpr std::string_view kBareBias = ".exp_probs_b";  // some families' name of a bias
+constexpr std::string_view kMtpProjection = ".nextn.eh_proj.weight";
+constexpr std::string_view kMtpOutputNorm = ".nextn.shared_head_norm.weight";
+constexpr std::string_view kLayerOutputNorm = ".layer_output_norm.weight";
 constexpr uint64_t kMaxExtent = uint64_t{1} << 42;
 
 std::string known_types() {
@@ -108,6 +111,21 @@ Result<TensorInfo> read_tensor_info(GgufCursor& in) {
   return info;
 }
 
+// Gives the last norm of an MTP layer the name that it has in most files: those of Ling 3.0 have
+// another.
+void rename_mtp_norms(std::vector<TensorInfo>& infos) {
+  std::unordered_set<std::string> names;
+  for (const TensorInfo& info : infos) names.insert(info.name);
+  for (TensorInfo& info : infos) {
+    if (!info.name.ends_with(kLayerOutputNorm)) continue;
+    const std::string layer = info.name.substr(0, info.name.size() - kLayerOutputNorm.size());
+    const std::string usual = layer + std::string(kMtpOutputNorm);
+    if (names.contains(layer + std::string(kMtpProjection)) && !names.contains(usual)) {
+      info.name = usual;
+    }
+  }
+}
+
 Result<void> check_no_overlap(const GgufTensorTable& table) {
   std::vector<size_t> by_offset(table.infos.size());
   std::iota(by_offset.begin(), by_offset.end(), size_t{0});
@@ -149,6 +167,7 @@ Result<GgufTensorTable> read_gguf_tensor_table(GgufCursor& in, uint64_t n_tensor
                   fmt::format("tensor {} occurs twice", quoted(table.infos.back().name)));
     }
   }
+  rename_mtp_norms(table.infos);
   return table;
 }
 

@@ -6,12 +6,14 @@
 #include <boost/json/serialize.hpp>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "base/json/json_object.h"
 #include "catalogue/limits.h"
 #include "format/hf/encoder.h"
 #include "format/hf/gguf_keys.h"
+#include "format/hf/keys/block_keys.h"
 #include "format/hf/keys/layer_kinds.h"
 #include "format/hf/keys/step_keys.h"
 #include "format/hf/recurrence.h"
@@ -435,6 +437,9 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   if (of.type->has_step_keys) {
     TRY_ASSIGN(stated, with_step_keys(std::move(stated)));
   }
+  if (of.type->has_block_keys) {
+    TRY_ASSIGN(stated, with_block_keys(std::move(stated)));
+  }
   const json::value whole = with_defaults(std::move(stated), *of.type);
   TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));
   FolderConfig out;
@@ -456,8 +461,9 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_windows(config, of, counts.n_layers, keys));
   for (const FolderValue& value : of.type->values) TRY(copy_value(config, value, keys));
   if (of.type->has_plain_qk_norm) TRY(add_plain_qk_norms(config, counts, out.vectors));
-  // read_recurrence() has added the key if the list of layers has no experts.
-  if (!out.metadata.find(fmt::format("{}.expert_count", of.family->name))) {
+  // read_recurrence() has added a single number if the list of layers has no experts.
+  const Metadata::Value* none = out.metadata.find(fmt::format("{}.expert_count", of.family->name));
+  if (!none || !std::holds_alternative<uint64_t>(*none)) {
     TRY(read_experts(config, *of.type, keys));
   }
   for (const char* key : {"tie_word_embeddings", "tie_embedding"}) {

@@ -8,15 +8,16 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "catalogue/limits.h"
+#include "format/hf/keys/block_keys.h"
+#include "format/hf/keys/kda_keys.h"
+#include "format/hf/keys/layer_words.h"
 
 namespace kvik::hf {
 namespace {
-
-constexpr const char* kLinear = "linear_attention";
-constexpr const char* kFull = "full_attention";
 
 // Returns the interval of attention layers, from its own key or from the list of layers. The last
 // layer of each interval has attention.
@@ -63,19 +64,6 @@ Result<void> expect_flag(const JsonObject& config, std::string_view key, bool ex
   TRY_ASSIGN(const auto flag, config.flag(key));
   if (flag.value_or(expected) == expected) return {};
   return config.unexpected_value(key, expected ? "true" : "false", ErrorCode::kUnsupported);
-}
-
-// Reads a list with a known word per layer.
-Result<std::vector<std::string>> layer_words(const JsonObject& config, std::string_view key,
-                                             uint32_t n_layers,
-                                             const std::vector<std::string_view>& known) {
-  TRY_ASSIGN(const std::vector<std::string> words, config.texts(key));
-  const bool are_known = std::ranges::all_of(
-      words, [&](const std::string& word) { return std::ranges::count(known, word) > 0; });
-  if (words.size() == n_layers && are_known) return words;
-  return config.unexpected_value(
-      key, fmt::format("one of {} for each of {} layers", fmt::join(known, ", "), n_layers),
-      ErrorCode::kUnsupported);
 }
 
 // Transformers since 5.20 writes kFull and kLinear instead of "attention" and "mamba".
@@ -214,39 +202,6 @@ Result<void> read_granite(const JsonObject& config, uint32_t n_layers, GgufKeys&
   return {};
 }
 
-// Kimi Linear. Its first folders list the layers in an object of their own, counted from 1.
-Result<void> read_kda(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
-  TRY_ASSIGN(const auto own, config.object("linear_attn_config"));
-  const JsonObject& of = own ? *own : config;
-  TRY_ASSIGN(const uint32_t head_dim, of.count(own ? "head_dim" : "linear_head_dim", kMaxHeadDim));
-  const char* heads_key = own ? "num_heads" : "linear_num_heads";
-  TRY_ASSIGN(const uint32_t n_heads, of.count(heads_key, kMaxHeads));
-  TRY_ASSIGN(const uint32_t n_attention_heads, config.count("num_attention_heads", kMaxHeads));
-  if (n_heads != n_attention_heads) {
-    return of.unexpected_value(heads_key, fmt::format("the {} of attention", n_attention_heads),
-                               ErrorCode::kUnsupported);
-  }
-  TRY_ASSIGN(const uint32_t kernel_size,
-             of.count(own ? "short_conv_kernel_size" : "linear_conv_kernel_dim", kMaxDim));
-  std::vector<bool> attends(n_layers, false);
-  if (own) {
-    TRY_ASSIGN(const auto listed, own->numbers("full_attn_layers"));
-    for (const uint64_t layer : listed) {
-      if (layer == 0 || layer > n_layers) {
-        return own->unexpected_value("full_attn_layers", fmt::format("1 to {}", n_layers));
-      }
-      attends[layer - 1] = true;
-    }
-  } else {
-    TRY_ASSIGN(const auto words, layer_words(config, "layer_types", n_layers, {kLinear, kFull}));
-    for (uint32_t i = 0; i < n_layers; ++i) attends[i] = words[i] == kFull;
-  }
-  keys.number("kda.head_dim", head_dim);
-  keys.number("ssm.conv_kernel", kernel_size);
-  keys.numbers("attention.head_count_kv", {attends.begin(), attends.end()});  // 1 or 0: MLA
-  return {};
-}
-
 // Returns the product of factors, which are 1 unless stated.
 Result<double> product_of(const JsonObject& config, std::initializer_list<const char*> factors) {
   double product = 1;
@@ -373,6 +328,9 @@ Result<void> read_nemotron(const JsonObject& config, uint32_t n_layers, GgufKeys
     TRY(expect_flag(config, bias, false));
   }
   TRY(expect_flag(config, "use_conv_bias", true));
+  if (config.find("sliding_window")) {
+    return config.unexpected_value("sliding_window", "null", ErrorCode::kUnsupported);
+  }
   TRY(read_space(config,
                  {"mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel"},
                  0, keys));
@@ -384,17 +342,27 @@ Result<void> read_nemotron(const JsonObject& config, uint32_t n_layers, GgufKeys
   }
   const char* width = has_experts ? "moe_intermediate_size" : "intermediate_size";
   TRY_ASSIGN(const uint32_t ffn_dim, config.count(width, kMaxDim));
+  TRY_ASSIGN(auto ffn_dims, sizes_of_blocks(config, width));
+  const bool is_listed = !ffn_dims.empty();
   std::vector<bool> attends;
-  std::vector<uint64_t> ffn_dims;
   for (const char layer : pattern) {
     attends.push_back(layer == '*');
-    ffn_dims.push_back(layer == 'E' || layer == '-' ? ffn_dim : 0);
+    if (!is_listed) ffn_dims.push_back(layer == 'E' || layer == '-' ? ffn_dim : 0);
   }
   TRY(list_kv_heads(config, attends, keys));
   keys.numbers("feed_forward_length", std::move(ffn_dims));
   if (!has_experts) {
     keys.number("expert_count", 0);
     return {};
+  }
+  for (const auto& [from, to] :
+       {std::pair("n_routed_experts", "expert_count"),
+        {"num_experts_per_tok", "expert_used_count"},
+        {"moe_intermediate_size", "expert_feed_forward_length"},
+        {"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
+        {"moe_latent_size", "moe_latent_size"}}) {
+    TRY_ASSIGN(auto listed, sizes_of_blocks(config, from));
+    if (!listed.empty()) keys.numbers(to, std::move(listed));
   }
   if (config.find("moe_latent_size")) {
     TRY_ASSIGN(const uint32_t latent_dim, config.count("moe_latent_size", kMaxDim));
@@ -421,7 +389,7 @@ Result<void> read_recurrence(const JsonObject& config, const Family& family, Ggu
     case Recurrence::kShortConv:
       return read_short_conv(config, family, n_layers, keys);
     case Recurrence::kKda:
-      return read_kda(config, n_layers, keys);
+      return read_kda(config, {family, n_layers}, keys);
     case Recurrence::kSelective:
       return read_jamba(config, n_layers, keys);
     case Recurrence::kStateSpace:

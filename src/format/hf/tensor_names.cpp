@@ -131,10 +131,12 @@ class FolderTensors {
     const bool is_bare = role == TensorRole::kHeadBias ||
                          (config_.type->is_encoder && starts_with_any(own_name, kBarePrefixes));
     std::string name = (is_bare ? "" : prefix_of(spec.id)) + std::string(own_name);
-    const std::string_view other_mlp = config_.type->other_mlp;
-    if (!other_mlp.empty() && own_name.starts_with(kMlpPrefix) && !has(name)) {
-      name.replace(name.size() - own_name.size(), kMlpPrefix.size(), other_mlp);
-    }
+    const auto replace = [&](std::string_view part, std::string_view other) {
+      if (other.empty() || !own_name.starts_with(part) || has(name)) return;
+      name.replace(name.size() - own_name.size(), part.size(), other);
+    };
+    replace(kMlpPrefix, config_.type->other_mlp);
+    if (role == TensorRole::kAttentionOutput) replace(own_name, config_.type->other_output);
     if (is_of_state(spec.id)) return take_state(spec, name);
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
     if (kind == TensorKind::kHeads) {
@@ -157,9 +159,10 @@ class FolderTensors {
                            role != TensorRole::kStateNorm &&
                            (config_.type->is_last_norm_centered || role != TensorRole::kOutputNorm);
     if (role == TensorRole::kPositions) leave_out_rows(config_.n_unused_positions, tensor);
-    store_floats(tensor, kind == TensorKind::kDecay ? Arrangement::kNegativeExp
-                         : lacks_one                ? Arrangement::kFloatsPlusOne
-                                                    : Arrangement::kFloats);
+    store_floats(tensor, kind == TensorKind::kDecay
+                             ? arrangement_of_decay(model_.layers[spec.id.layer])
+                         : lacks_one ? Arrangement::kFloatsPlusOne
+                                     : Arrangement::kFloats);
     give_shape(spec, tensor.info);
     if (role == TensorRole::kQBias || role == TensorRole::kKBias) return pair_rows(spec, tensor);
     return {};
@@ -427,13 +430,6 @@ class FolderTensors {
 
   static bool is_of_other_task(std::string_view name) {
     return name.ends_with("embeddings.position_ids") || starts_with_any(name, kTaskPrefixes);
-  }
-
-  // Returns whether a tensor is a causal mask or its number, which old versions of Transformers
-  // stored.
-  static bool is_mask(const TensorInfo& info) {
-    const std::string_view name = info.name;
-    return name.ends_with(".masked_bias") || (name.ends_with(".bias") && info.shape.size() == 4);
   }
 
   Result<void> check_all_taken() const {

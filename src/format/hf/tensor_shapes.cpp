@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "format/quoted.h"
@@ -29,6 +30,16 @@ void give_shape(const TensorSpec& spec, TensorInfo& info) {
   const bool is_decay = kind == TensorKind::kDecay;
   if (!is_row && !is_conv_kernel && !is_vector && !is_decay) return;
   if (n_elements_of(spec.shape) == info.n_elements()) info.shape = spec.shape;
+}
+
+bool is_mask(const TensorInfo& info) {
+  const std::string_view name = info.name;
+  return name.ends_with(".masked_bias") || (name.ends_with(".bias") && info.shape.size() == 4);
+}
+
+Arrangement arrangement_of_decay(const LayerConfig& layer) {
+  const auto* kda = std::get_if<KdaConfig>(&layer.mixer);
+  return kda && kda->bound < 0 ? Arrangement::kExp : Arrangement::kNegativeExp;
 }
 
 void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor) {

@@ -18,6 +18,13 @@ namespace kvik::hf {
 // vectors.
 void give_shape(const TensorSpec& spec, TensorInfo& info);
 
+// Returns whether a tensor is a causal mask or its number, which old versions of Transformers
+// stored.
+bool is_mask(const TensorInfo& info);
+
+// Returns how a layer's factors of decays are made of their logarithms, which folders have.
+Arrangement arrangement_of_decay(const LayerConfig& layer);
+
 // Leaves out the first rows of a matrix.
 void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor);
 

@@ -36,6 +36,10 @@ struct ModelPreset : Geometry {
     uint32_t n_groups = 0, n_groups_used = 0;
     uint32_t every = 0;       // every n-th layer has experts; 0: all
     uint32_t latent_dim = 0;  // ExpertsConfig::latent_dim
+    bool differ = false;      // their sizes, and how many are used, by layer
+
+    uint32_t n_used_in(uint32_t layer) const { return differ ? 2 + layer % 4 : n_used; }
+    uint32_t ffn_dim_in(uint32_t layer) const { return differ ? 64 + 32 * (layer % 4) : ffn_dim; }
   };
   struct Rope {
     uint32_t n_dims = 0;  // rotated dimensions of each head; 0: all

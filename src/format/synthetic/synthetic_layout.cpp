@@ -19,6 +19,7 @@ namespace {
 constexpr uint32_t kNumberOfSpecials = 4;
 constexpr uint32_t kToyTokens = kNumberOfSpecials + 256;
 constexpr double kUnusedScore = -1e4;
+constexpr double kDecayBound = -1.0;  // KdaConfig::bound
 constexpr float kVectorDeviation = 0.1f;
 constexpr double kCutoffOf95Percent = 1.6448536269514722;  // quantile of the normal distribution
 // Spreads the logits, because sampling from nearly equal logits tests little.
@@ -76,7 +77,8 @@ class TensorMaker {
     const TensorKind kind = kind_of(spec.id.role);
     const bool is_norm = kind == TensorKind::kNorm || kind == TensorKind::kDivisors;
     const bool is_vector = spec.shape.size() == 1 || is_norm || kind == TensorKind::kDecay;
-    const float middle = kind == TensorKind::kDecay ? -1.0f : is_norm ? 1.0f : 0.0f;
+    const float decay = family_.recurrence.is_kda_bounded ? 1.0f : -1.0f;
+    const float middle = kind == TensorKind::kDecay ? decay : is_norm ? 1.0f : 0.0f;
     const ElementType type = is_vector ? ElementType::kF32 : matrix_type(spec);
     const float columns = static_cast<float>(spec.shape.back());
     const auto n_bytes = bytes_of(type, spec.shape);
@@ -208,14 +210,21 @@ void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
   }
   add("attention.head_count_kv", std::move(n_kv_heads));
   if (m.feed_forward_layers != 0) {
-    std::vector<uint64_t> ffn_dims;
+    std::vector<uint64_t> ffn_dims, n_used;
     for (uint32_t i = 0; i < p.n_layers; ++i) {
-      ffn_dims.push_back((m.feed_forward_layers >> i & 1) != 0 ? p.ffn_dim : 0);
+      const bool is_one = (m.feed_forward_layers >> i & 1) != 0;
+      ffn_dims.push_back(!is_one ? 0 : p.experts.differ ? p.experts.ffn_dim_in(i) : p.ffn_dim);
+      n_used.push_back(is_one ? p.experts.n_used_in(i) : 0);
+    }
+    if (p.experts.differ) {
+      add("expert_used_count", std::move(n_used));
+      add("expert_feed_forward_length", ffn_dims);
     }
     add("feed_forward_length", std::move(ffn_dims));
   }
   if (m.kda_head_dim != 0) {
     add("kda.head_dim", uint64_t{m.kda_head_dim});
+    if (family_of(p).recurrence.is_kda_bounded) add("kda.gate_lower_bound", kDecayBound);
     return add("ssm.conv_kernel", uint64_t{m.kernel_size});
   }
   if (m.n_space_heads == 0) return add("shortconv.l_cache", uint64_t{m.kernel_size});

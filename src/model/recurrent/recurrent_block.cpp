@@ -305,12 +305,13 @@ void RecurrentBlock::recur(const StateSpaceConfig& s, uint32_t layer, uint32_t n
 void RecurrentBlock::advance(const KdaConfig& k, uint32_t layer, ResidualStream& x) {
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
   const Rows all = buffers_.in.slice(0, x.n_rows());
-  const Rows in = all.columns(0, k.in_dim());
+  const Rows decay = all.columns(k.in_dim(), k.inner_dim());
   const Rows gate = all.columns(k.in_dim() + k.inner_dim(), k.inner_dim());
-  backend_.matmul(x.normed(w.norm), *w.in, in);
-  backend_.matmul(in.columns(k.conv_dim(), k.head_dim), *w.decay_up,
-                  all.columns(k.in_dim(), k.inner_dim()));
-  backend_.matmul(in.columns(k.conv_dim() + k.head_dim, k.head_dim), *w.gate_up, gate);
+  backend_.matmul(x.normed(w.norm), *w.in, all.columns(0, w.in->n_rows()));
+  if (k.is_low_rank) {
+    backend_.matmul(all.columns(k.conv_dim(), k.head_dim), *w.decay_up, decay);
+    backend_.matmul(all.columns(k.conv_dim() + k.head_dim, k.head_dim), *w.gate_up, gate);
+  }
   save_draft_inputs(k, layer);
   recur(k, layer, x.n_rows());
   backend_.rms_norm(heads_, w.state_norm.floats(), k.head_dim, model_.config().norm_eps, heads_);
@@ -330,7 +331,12 @@ void RecurrentBlock::recur(const KdaConfig& k, uint32_t layer, uint32_t n_rows) 
   backend_.short_conv(
       {.conv_weights = w.conv_weights.floats(), .kernel_size = k.kernel_size, .is_activated = true},
       runs_at(offset), in.columns(0, k.conv_dim()), mixed);
-  backend_.state_steps(in.columns(k.in_dim(), k.inner_dim()), decay, w.factors, w.step_biases);
+  const Rows decay_inputs = in.columns(k.in_dim(), k.inner_dim());
+  if (k.bound < 0) {
+    backend_.bounded_decays(decay_inputs, decay, {w.factors, w.step_biases, k.bound});
+  } else {
+    backend_.state_steps(decay_inputs, decay, w.factors, w.step_biases);
+  }
   backend_.clear(unused);
   backend_.state_gates(unused, rate, zeros_, zeros_);
   backend_.delta_rule(shape_of(k), runs_at(offset + k.conv_state_floats()),

@@ -28,12 +28,17 @@ Result<Buffer> load_conv_weights(TensorLoader& tensors, TensorId id, uint32_t ke
   return tensors.keep(transposed(by_channel, kernel_size));
 }
 
-Result<std::vector<float>> load_factors(TensorLoader& tensors, uint32_t layer) {
+enum class Sign : uint8_t { kNegative, kPositive };  // of factors other than 0
+
+Result<std::vector<float>> load_factors(TensorLoader& tensors, uint32_t layer,
+                                        Sign sign = Sign::kNegative) {
   TRY_ASSIGN(std::vector<float> factors, tensors.host_vectors({kStateDecay}, layer));
-  const auto wrong = std::ranges::find_if(factors, [](float factor) { return !(factor <= 0); });
+  const float one = sign == Sign::kNegative ? -1.0f : 1.0f;
+  const auto wrong = std::ranges::find_if(factors, [&](float x) { return !(one * x >= 0); });
   if (wrong == factors.end()) return factors;
-  return fail(ErrorCode::kCorrupt, fmt::format("tensor '{}' holds {}, expected numbers ≤ 0",
-                                               name_of(TensorId{kStateDecay, layer}), *wrong));
+  return fail(ErrorCode::kCorrupt, fmt::format("tensor '{}' holds {}, expected numbers {} 0",
+                                               name_of(TensorId{kStateDecay, layer}), *wrong,
+                                               sign == Sign::kNegative ? "≤" : "≥"));
 }
 
 // Loads what layers with matrix states have in common.
@@ -69,14 +74,19 @@ Result<void> load(TensorLoader& tensors, const StateSpaceConfig& config, uint32_
 
 Result<void> load(TensorLoader& tensors, const KdaConfig& config, uint32_t layer,
                   RecurrentWeights& w) {
-  TRY_ASSIGN(w.in, tensors.matrix({kQ, kK, kV, kDecayDown, kGateDown, kStateBeta}, layer));
+  if (config.is_low_rank) {
+    TRY_ASSIGN(w.in, tensors.matrix({kQ, kK, kV, kDecayDown, kGateDown, kStateBeta}, layer));
+  } else {
+    TRY_ASSIGN(w.in, tensors.matrix({kQ, kK, kV, kStateBeta, kDecayDown, kGateDown}, layer));
+  }
   TRY_ASSIGN(const std::vector<float> conv_weights,
              tensors.host_vectors({kQConv, kKConv, kVConv}, layer));
   w.conv_weights = tensors.keep(transposed(conv_weights, config.kernel_size));
   TRY_ASSIGN(w.decay_up, tensors.matrix({kDecayUp}, layer));
   TRY_ASSIGN(w.gate_up, tensors.matrix({kGateUp}, layer));
   TRY_ASSIGN(w.step_biases, tensors.host_vectors({kStateStepBias}, layer));
-  TRY_ASSIGN(const std::vector<float> factors, load_factors(tensors, layer));
+  TRY_ASSIGN(const std::vector<float> factors,
+             load_factors(tensors, layer, config.bound < 0 ? Sign::kPositive : Sign::kNegative));
   for (const float factor : factors) w.factors.insert(w.factors.end(), config.head_dim, factor);
   TRY_ASSIGN(w.state_norm, tensors.vectors({kStateNorm}, layer));
   TRY_ASSIGN(w.output, tensors.matrix({kAttentionOutput}, layer));

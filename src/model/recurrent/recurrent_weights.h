@@ -15,9 +15,11 @@ struct RecurrentWeights {
   Buffer conv_weights;               // [n_taps, channels]
   Buffer conv_bias;                  // [channels]
   std::vector<float> step_biases;    // [n_heads], on the host
-  std::vector<float> factors;        // [n_heads], factors of the decay's exponent, on the host
-  std::vector<float> skips;          // [n_heads], on the host
-  // KDA: projections of the low ranks to the inputs of the decays and to the output gate.
+  // [n_heads], on the host: factors of the decay's exponent or, if it has a bound, of its input
+  std::vector<float> factors;
+  std::vector<float> skips;  // [n_heads], on the host
+  // KDA: projections of the low ranks, if there are any, to the inputs of the decays and to the
+  // output gate.
   std::unique_ptr<PackedMatrix> decay_up, gate_up;  // [inner_dim, head_dim]
   // Mamba 1: projections to dt, B and C and of dt to the steps, the norms of the former, and the
   // weights of ScanWeights.
@@ -34,7 +36,8 @@ struct RecurrentWeights {
 class TensorLoader;
 
 // Loads all weights but post_norm of a recurrent layer. Errors: those of TensorLoader; kCorrupt for
-// a decay factor that is not ≤ 0, because the state would grow.
+// a decay factor that is not ≤ 0, because the state would grow, or that is below 0 where a bound
+// keeps it from growing.
 Result<RecurrentWeights> load_recurrent(TensorLoader& tensors, const LayerConfig& config,
                                         uint32_t layer);
 

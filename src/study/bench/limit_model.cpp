@@ -40,8 +40,9 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
     if (id && id->role == TensorRole::kPerLayerEmbedding) continue;
     // Layers for multi-token prediction (MTP) are not used.
     if (id && id->layer >= config.n_layers) continue;
-    if (tensor.shape.size() == 3) {
-      add_experts(*config.experts(), tensor);
+    const bool is_of_experts = id && kind_of(id->role) == TensorKind::kExperts;
+    if (const ExpertsConfig* e = is_of_experts ? config.layers[id->layer].experts() : nullptr) {
+      add_experts(*e, tensor);
       continue;
     }
     const bool is_head = is_embedding || (id && id->role == TensorRole::kHead);
@@ -90,16 +91,20 @@ void LimitModel::hold_against(std::span<const MachineLimits> during, BenchResult
 
 // Adds the experts of a layer. Each token uses only some of them.
 void LimitModel::add_experts(const ExpertsConfig& experts, const TensorInfo& tensor) {
-  expert_share_ = static_cast<double>(experts.n_used) / experts.n_experts;
-  expert_bytes_ += static_cast<double>(tensor.n_bytes);
+  const double share = static_cast<double>(experts.n_used) / experts.n_experts;
+  expert_bytes_[share] += static_cast<double>(tensor.n_bytes);
   add(layers_per_token_, arithmetic_of(tensor.type),
-      2.0 * expert_share_ * static_cast<double>(tensor.n_elements()));
+      2.0 * share * static_cast<double>(tensor.n_elements()));
 }
 
 // Returns the expected bytes of experts that are read for n_rows tokens with random choices: all
 // experts except those that no token chose.
 double LimitModel::experts_read(double n_rows) const {
-  return expert_bytes_ * (1 - std::pow(1 - expert_share_, n_rows));
+  double n_bytes = 0;
+  for (const auto& [share, of_all] : expert_bytes_) {
+    n_bytes += of_all * (1 - std::pow(1 - share, n_rows));
+  }
+  return n_bytes;
 }
 
 Work LimitModel::work(const BenchCase& bench) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -66,8 +67,8 @@ class LimitModel {
 
   Work layers_per_token_;  // work of one token; its bytes are the weights of all layers
   Work head_per_token_;
-  double expert_bytes_ = 0;  // bytes of all experts
-  double expert_share_ = 0;  // share of the experts that one token uses
+  // Bytes of all experts, by the share of a layer's experts that one token uses.
+  std::map<double, double> expert_bytes_;
   Arithmetic keys_, values_;
   std::vector<LayerAttention> layers_;
 };

@@ -62,6 +62,9 @@ TEST(CudaState, gates_and_steps_are_those_of_the_cpu) {
     backend.state_steps(rate.rows, decay.rows, factors, biases);
     append(all, decay.values());
     append(all, rate.values());
+    backend.bounded_decays(rate.rows, decay.rows, {factors, biases, -5.0f});
+    append(all, decay.values());
+    append(all, rate.values());
     return all;
   }));
 }

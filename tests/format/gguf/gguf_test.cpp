@@ -268,5 +268,19 @@ TEST(Gguf, a_path_that_is_no_file_is_named) {
   EXPECT_EQ(folder.error().code, ErrorCode::kIo);
 }
 
+TEST(Gguf, the_last_norm_of_an_mtp_layer_may_have_another_name) {
+  GgufWriter file;
+  const std::vector<float> ones(64, 1.0f);
+  file.tensor("blk.2.layer_output_norm.weight", {64}, ones);
+  file.tensor("blk.3.nextn.eh_proj.weight", {64}, ones);
+  file.tensor("blk.3.layer_output_norm.weight", {64}, ones);
+  const auto bytes = file.bytes();
+  const auto source = open_gguf_bytes("test", bytes);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_TRUE((*source)->find("blk.2.layer_output_norm.weight"));
+  EXPECT_TRUE((*source)->find("blk.3.nextn.shared_head_norm.weight"));
+  EXPECT_FALSE((*source)->find("blk.3.layer_output_norm.weight"));
+}
+
 }  // namespace
 }  // namespace kvik

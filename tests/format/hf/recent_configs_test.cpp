@@ -159,5 +159,79 @@ TEST(HfConfig, layers_of_kimi_linear_are_listed_in_two_ways) {
               HasSubstr("for each of 6 layers"));
 }
 
+TEST(HfConfig, ling_3_states_a_bound_of_decays_and_limits_of_experts) {
+  const auto ling = [](std::string_view more) {
+    return config("bailing_hybrid",
+                  fmt::format(R"("kv_lora_rank":32,"qk_nope_head_dim":16,"qk_rope_head_dim":8,
+      "v_head_dim":16,"head_dim":16,"num_experts":8,"num_experts_per_tok":2,"n_group":4,
+      "topk_group":2,"moe_intermediate_size":32,{})",
+                              more));
+  };
+  const FolderConfig c = read(ling(R"("layer_group_size":3,"num_nextn_predict_layers":1,
+      "partial_rotary_factor":0.5,"expert_swiglu_limit_list":[0,null,4],
+      "share_expert_swiglu_limit_list":[0,0,0,0,5,7,9,9])"));
+  const auto model = read_config(c.metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->n_layers, 6u);
+  for (uint32_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(model->layers[i].if_attention() != nullptr, i == 2 || i == 5) << i;
+  }
+  EXPECT_EQ(std::get<KdaConfig>(model->layers[0].mixer).bound, -5.0f);
+  EXPECT_EQ(model->ropes.front().n_dims, 8u);
+  EXPECT_EQ(model->layers[2].experts()->limit, 4.0f);
+  EXPECT_EQ(model->layers[3].experts()->limit, 0.0f);
+  EXPECT_EQ(model->layers[5].experts()->shared_limit, 7.0f);
+  EXPECT_EQ(model->layers[6].experts()->shared_limit, 9.0f);
+  for (const auto& [more, message] : {
+           std::pair(R"("architectures":["BailingMoeV2_5ForCausalLM"])", "BailingMoeV3ForCausalLM"),
+           std::pair(R"("layer_group_size":4)", "expected a divisor of the 6 layers"),
+           std::pair(R"("kda_lower_bound":0)", "expected a number < 0"),
+           std::pair(R"("no_kda_lora":false)", "expected true"),
+           std::pair(R"("expert_swiglu_limit_list":[-1])", "expected a number ≥ 0"),
+       }) {
+    EXPECT_THAT(error_of(ling(more)).message, HasSubstr(message)) << more;
+  }
+}
+
+TEST(HfConfig, blocks_of_nemotron_3_puzzle_state_what_differs_between_layers) {
+  const auto puzzle = [](std::string_view blocks) {
+    return config(
+        "nemotron_h_puzzle",
+        fmt::format(R"("mamba_num_heads":4,"mamba_head_dim":16,"n_groups":2,"num_key_value_heads":2,
+      "ssm_state_size":16,"hidden_act":null,"mlp_hidden_act":"relu2","block_configs":[{}])",
+                    blocks));
+  };
+  constexpr const char* kBlocks = R"({"block_type":"mamba"},
+      {"block_type":"moe","n_routed_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":32},
+      {"block_type":"attention","sliding_window":null},
+      {"block_type":"moe","n_routed_experts":8,"num_experts_per_tok":3,"moe_intermediate_size":64})";
+  const auto model = read_config(read(puzzle(kBlocks)).metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->n_layers, 4u);
+  EXPECT_TRUE(model->layers[0].has_state());
+  EXPECT_NE(model->layers[2].if_attention(), nullptr);
+  ASSERT_NE(model->layers[3].experts(), nullptr);
+  EXPECT_EQ(model->layers[1].experts()->n_used, 2u);
+  EXPECT_EQ(model->layers[3].experts()->n_used, 3u);
+  EXPECT_EQ(model->layers[3].experts()->ffn_dim, 64u);
+  const std::string some = fmt::format("{},", kBlocks);
+  for (const auto& [blocks, message] : {
+           std::pair(std::string(""), "a list of 1 to 1024 objects"),
+           std::pair(some + R"({"block_type":"conv"})", "expected mamba, attention, moe or mlp"),
+           std::pair(some + R"({"block_type":"attention","sliding_window":8})",
+                     "expected a value for each block of the type"),
+           std::pair(std::string(R"({"block_type":"mamba"},
+                        {"block_type":"attention","sliding_window":8})"),
+                     "'sliding_window' is 8, expected null"),
+           std::pair(some + R"({"block_type":"mamba","num_experts_per_tok":2})",
+                     "a key of blocks of one type"),
+           std::pair(some + R"({"block_type":"moe","n_routed_experts":8,"num_experts_per_tok":0,
+                                "moe_intermediate_size":64})",
+                     "expected an integer from 1 to"),
+       }) {
+    EXPECT_THAT(error_of(puzzle(blocks)).message, HasSubstr(message)) << blocks;
+  }
+}
+
 }  // namespace
 }  // namespace kvik::hf

@@ -139,16 +139,16 @@ void State::selective_scan(const ScanWeights& weights, std::span<const StateRun>
             });
 }
 
-void State::gate(void (*kernel)(const GateTask&), Rows a, Rows b, std::span<const float> factors,
-                 std::span<const float> biases) {
+void State::gate(void (*kernel)(const GateTask&), Rows a, Rows b, const DecayShape& shape) {
   CHECK(a.n_rows == b.n_rows && a.n_cols == b.n_cols);
-  CHECK(factors.size() == a.n_cols && biases.size() == a.n_cols);
+  CHECK(shape.factors.size() == a.n_cols && shape.biases.size() == a.n_cols);
   for_items(a.n_rows, size_t{8} * a.n_rows * a.n_cols, [&](size_t row, uint32_t) {
     kernel({.a = row_of(a, row),
             .b = row_of(b, row),
-            .factors = factors.data(),
-            .biases = biases.data(),
-            .n_heads = a.n_cols});
+            .factors = shape.factors.data(),
+            .biases = shape.biases.data(),
+            .n_heads = a.n_cols,
+            .bound = shape.bound});
   });
 }
 

@@ -25,11 +25,14 @@ class State {
   // Implement the functions of Backend.
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
   void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases) {
-    gate(kernels_.gates, decay, rate, factors, biases);
+    gate(kernels_.gates, decay, rate, {factors, biases});
   }
   void steps(Rows steps, Rows decay, std::span<const float> factors,
              std::span<const float> biases) {
-    gate(kernels_.steps, steps, decay, factors, biases);
+    gate(kernels_.steps, steps, decay, {factors, biases});
+  }
+  void bounded_decays(Rows inputs, Rows decay, const DecayShape& shape) {
+    gate(kernels_.bounded_decays, inputs, decay, shape);
   }
   void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
                   const RecurrenceRows& in, float length_eps, Rows out) {
@@ -44,8 +47,7 @@ class State {
                       const ScanRows& in, Rows out);
 
  private:
-  void gate(void (*kernel)(const GateTask&), Rows a, Rows b, std::span<const float> factors,
-            std::span<const float> biases);
+  void gate(void (*kernel)(const GateTask&), Rows a, Rows b, const DecayShape& shape);
   using Kernel = void (*)(const RecurrenceTask& task);
   struct Keys;
   Keys gather(const RecurrenceShape& shape, const RecurrenceRows& in,

@@ -297,7 +297,7 @@ void l2_norm(const float* x, float* out, uint32_t n, float eps, float scale) {
   }
 }
 
-// Both functions are plain loops, which the compiler vectorizes over heads.
+// These functions are plain loops, which the compiler vectorizes over heads.
 void gates(const GateTask& given) {
   const GateTask task = given;
   for (uint32_t i = 0; i < task.n_heads; ++i) {
@@ -316,11 +316,21 @@ void steps(const GateTask& given) {
   }
 }
 
+void bounded_decays(const GateTask& given) {
+  const GateTask task = given;
+  for (uint32_t i = 0; i < task.n_heads; ++i) {
+    const double input = double{task.a[i]} + double{task.biases[i]};
+    const double share = exact_sigmoid(double{task.factors[i]} * input);
+    task.b[i] = static_cast<float>(exact_exp(double{task.bound} * share));
+  }
+}
+
 }  // namespace
 
 const StateKernels kStateKernels = {
     .gates = gates,
     .steps = steps,
+    .bounded_decays = bounded_decays,
     .delta_rule = delta_rule<false>,
     .key_delta_rule = delta_rule<true>,
     .state_space = state_space,

@@ -44,11 +44,13 @@ struct ConvTask {
 
 // Values of the heads of one row. Gates of the delta rule: a = e^(factors · softplus(a + biases)),
 // b = 1 / (1 + e^−b). Steps of the state-space recurrence: a = softplus(a + biases), b = e^(factors
-// · a). Computed in double precision (exact_math.h).
+// · a). Bounded decays: b = e^(bound / (1 + e^−(factors · (a + biases)))). Computed in double
+// precision (exact_math.h).
 struct GateTask {
   float *a, *b;
   const float *factors, *biases;
   uint32_t n_heads;
+  float bound = 0;
 };
 
 // Mamba's recurrence (ScanRows) of channels [0, n_channels), a multiple of 16, for the rows of one
@@ -69,6 +71,7 @@ struct ScanTask {
 struct StateKernels {
   void (*gates)(const GateTask& task);
   void (*steps)(const GateTask& task);
+  void (*bounded_decays)(const GateTask& task);
   void (*delta_rule)(const RecurrenceTask& task);
   void (*key_delta_rule)(const RecurrenceTask& task);  // RecurrenceShape::decays_keys
   void (*state_space)(const RecurrenceTask& task);

@@ -57,10 +57,9 @@ void State::l2_norm(Rows x, uint32_t head_dim, float eps, float scale) {
       {.x = view_of(x), .n_rows = x.n_rows, .n = head_dim, .eps = eps, .scale = scale}));
 }
 
-void State::gate(const Kernel<GateTask>& kernel, Rows a, Rows b, std::span<const float> factors,
-                 std::span<const float> biases) {
+void State::gate(const Kernel<GateTask>& kernel, Rows a, Rows b, const DecayShape& shape) {
   CHECK(a.n_rows == b.n_rows && a.n_cols == b.n_cols);
-  CHECK(factors.size() == a.n_cols && biases.size() == a.n_cols);
+  CHECK(shape.factors.size() == a.n_cols && shape.biases.size() == a.n_cols);
   const Grid grid = {.x = ceil_div(a.n_cols, kGateThreads),
                      .y = grid_rows(a.n_rows),
                      .z = 1,
@@ -68,10 +67,11 @@ void State::gate(const Kernel<GateTask>& kernel, Rows a, Rows b, std::span<const
   require(stream_.launch(kernel, grid,
                          {.a = view_of(a),
                           .b = view_of(b),
-                          .factors = tables_.put(factors),
-                          .biases = tables_.put(biases),
+                          .factors = tables_.put(shape.factors),
+                          .biases = tables_.put(shape.biases),
                           .n_rows = a.n_rows,
-                          .n_heads = a.n_cols}));
+                          .n_heads = a.n_cols,
+                          .bound = shape.bound}));
 }
 
 void State::selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,

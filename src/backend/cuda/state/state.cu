@@ -54,7 +54,8 @@ __global__ void l2_norm(L2NormTask t) {
 }
 
 // Computes in double precision, with exponentials that have the same bits on all processors.
-template <bool kIsDelta>
+enum class Gate : uint8_t { kDelta, kSteps, kBounded };
+template <Gate kGate>
 __global__ void gate(GateTask t) {
   const uint32_t head = blockIdx.x * blockDim.x + threadIdx.x;
   if (head >= t.n_heads) return;
@@ -62,15 +63,15 @@ __global__ void gate(GateTask t) {
     float& a = row_of(t.a, row)[head];
     float& b = row_of(t.b, row)[head];
     const double factor = t.factors[head];
-    const double step =
-        exact_softplus(static_cast<double>(a) + static_cast<double>(t.biases[head]));
-    const auto decay = static_cast<float>(exact_exp(factor * step));
-    if constexpr (kIsDelta) {
-      a = decay;
-      b = static_cast<float>(exact_sigmoid(b));
+    const double input = static_cast<double>(a) + static_cast<double>(t.biases[head]);
+    if constexpr (kGate == Gate::kBounded) {
+      const double share = exact_sigmoid(factor * input);
+      b = static_cast<float>(exact_exp(static_cast<double>(t.bound) * share));
     } else {
-      a = static_cast<float>(step);
-      b = decay;
+      const double step = exact_softplus(input);
+      const auto decay = static_cast<float>(exact_exp(factor * step));
+      a = kGate == Gate::kDelta ? decay : static_cast<float>(step);
+      b = kGate == Gate::kDelta ? static_cast<float>(exact_sigmoid(b)) : decay;
     }
   }
 }
@@ -205,8 +206,9 @@ __global__ void selective_scan(ScanTask t) {
 }  // namespace
 
 const StateKernels kStateKernels = {
-    .gates = kernel_of<GateTask, gate<true>>("gates"),
-    .steps = kernel_of<GateTask, gate<false>>("steps"),
+    .gates = kernel_of<GateTask, gate<Gate::kDelta>>("gates"),
+    .steps = kernel_of<GateTask, gate<Gate::kSteps>>("steps"),
+    .bounded_decays = kernel_of<GateTask, gate<Gate::kBounded>>("bounded_decays"),
     .short_conv = kernel_of<ConvTask, short_conv>("short_conv"),
     .l2_norm = kernel_of<L2NormTask, l2_norm>("l2_norm"),
     .delta_rule = kernel_of<RecurrenceTask, recur<true>>("delta_rule"),

@@ -58,13 +58,15 @@ struct RecurrenceTask {
 };
 
 // Gates of the delta rule: a = e^(factors · softplus(a + biases)), b = 1 / (1 + e^−b). Steps of the
-// state-space recurrence: a = softplus(a + biases), b = e^(factors · a). Grid: [pieces of
-// kGateThreads heads, rows], kGateThreads.
+// state-space recurrence: a = softplus(a + biases), b = e^(factors · a). Bounded decays: b =
+// e^(bound / (1 + e^−(factors · (a + biases)))). Grid: [pieces of kGateThreads heads, rows],
+// kGateThreads.
 inline constexpr uint32_t kGateThreads = 32;
 struct GateTask {
   RowsView a, b;
   const float *factors, *biases;  // [n_heads]
   uint32_t n_rows, n_heads;
+  float bound;
 };
 
 // Mamba's recurrence (ScanRows), with a thread per channel. Grid: [pieces of kStateThreads
@@ -77,7 +79,7 @@ struct ScanTask {
 };
 
 struct StateKernels {
-  Kernel<GateTask> gates, steps;
+  Kernel<GateTask> gates, steps, bounded_decays;
   Kernel<ConvTask> short_conv;
   Kernel<L2NormTask> l2_norm;
   Kernel<RecurrenceTask> delta_rule, state_space;

@@ -6,11 +6,26 @@
 
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
+#include "catalogue/read_experts.h"
 
 namespace kvik::families {
+namespace {
+
+// Gives a layer its experts, if the model has some.
+Result<void> set_experts(const KeyReader& keys, const ModelConfig& config, uint32_t i,
+                         LayerConfig& layer) {
+  const Family& family = *find_family(config.architecture);
+  TRY_ASSIGN(const auto experts,
+             read_experts(keys.of_layer(i, config.n_listed_layers()), family, config));
+  if (experts) layer.feed_forward = *experts;
+  return {};
+}
+
+}  // namespace
 
 // Removes the half that each layer lacks. A layer with a feed-forward size in the file's list has
-// no mixer, and all other layers have no feed-forward block.
+// no mixer, and all other layers have no feed-forward block. Experts may differ between layers
+// (Nemotron 3 Puzzle).
 Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config) {
   TRY_ASSIGN(const std::vector<uint32_t> ffn_dims,
              keys.counts_or_none("feed_forward_length", config.n_listed_layers(), kMaxDim));
@@ -26,14 +41,15 @@ Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config) {
                               keys.full("feed_forward_length"), ffn_dims[i], i));
     }
     layer.mixer = NoMixer{};
-    if (auto* mlp = std::get_if<MlpConfig>(&layer.feed_forward)) mlp->ffn_dim = ffn_dims[i];
+    std::get<MlpConfig>(layer.feed_forward).ffn_dim = ffn_dims[i];
+    TRY(set_experts(keys, config, i, layer));
   }
   return {};
 }
 
-Result<LayerConfig> nemotron_h_mtp_layer(const KeyReader&, const ModelConfig& config) {
+Result<LayerConfig> nemotron_h_mtp_layer(const KeyReader& keys, const ModelConfig& config) {
   LayerConfig layer{.mixer = config.attention(), .feed_forward = NoFeedForward{}};
-  if (const ExpertsConfig* experts = config.experts()) layer.feed_forward = *experts;
+  TRY(set_experts(keys, config, config.n_layers, layer));
   return layer;
 }
 

@@ -70,6 +70,16 @@ inline constexpr FolderType kNemotronHFolders[] = {
      .gate_up_stack = "mixer.experts.up_proj",
      .down_stack = "mixer.experts.down_proj",
      .mtp = &kNemotronHMtp},
+    // Puzzle: experts that differ between layers. Its MTP head is ignored.
+    {.model_type = "nemotron_h_puzzle",
+     .defaults = R"({"norm_eps": 1e-5, "tie_word_embeddings": false, "num_key_value_heads": 8,
+                     "head_dim": 128, "norm_topk_prob": true, "n_groups": 8, "conv_kernel": 4,
+                     "ssm_state_size": 128, "mamba_num_heads": 128, "mamba_head_dim": 64})",
+     .has_experts = true,
+     .names = kNemotronHNames,
+     .gate_up_stack = "mixer.experts.up_proj",
+     .down_stack = "mixer.experts.down_proj",
+     .has_block_keys = true},
 };
 
 // Nemotron 3, 4 and Minitron: layer norms whose weights are stored minus one.
@@ -98,8 +108,9 @@ inline constexpr Family kNemotronFamilies[] = {
     {.name = "nemotron_h_moe",
      .activation = Activation::kReluSquared,
      .rope = {.may_be_absent = true},
-     .experts =
-         ExpertTraits{.scoring = ExpertScoring::kSigmoid, .correction_bias = Presence::kAlways},
+     .experts = ExpertTraits{.scoring = ExpertScoring::kSigmoid,
+                             .correction_bias = Presence::kAlways,
+                             .lists_sizes = true},
      .recurrence = {.kind = Recurrence::kStateSpace},
      .has_single_block_layers = true,
      .finish = finish_nemotron_h,

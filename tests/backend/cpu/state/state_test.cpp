@@ -286,7 +286,18 @@ TEST(StateGates, are_the_exact_functions_on_every_instruction_set) {
     auto decay = a, rate = b, steps = a, decay_of_steps = b;
     isa.state.gates({decay.data(), rate.data(), factors.data(), biases.data(), kHeads});
     isa.state.steps({steps.data(), decay_of_steps.data(), factors.data(), biases.data(), kHeads});
+    auto unchanged = a, bounded = b;
+    isa.state.bounded_decays({.a = unchanged.data(),
+                              .b = bounded.data(),
+                              .factors = factors.data(),
+                              .biases = biases.data(),
+                              .n_heads = kHeads,
+                              .bound = -5.0f});
+    EXPECT_TRUE(same_bytes(unchanged, a)) << isa.name;
     for (uint32_t i = 0; i < kHeads; ++i) {
+      const double input = double{factors[i]} * (double{a[i]} + double{biases[i]});
+      EXPECT_EQ(bounded[i], static_cast<float>(exact_exp(-5.0 * exact_sigmoid(input))))
+          << isa.name << " " << a[i];
       const double step = exact_softplus(double{a[i]} + double{biases[i]});
       const auto decayed = static_cast<float>(exact_exp(double{factors[i]} * step));
       EXPECT_EQ(decay[i], decayed) << isa.name << " " << a[i];

@@ -1,0 +1,127 @@
+#include "format/hf/keys/block_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "catalogue/limits.h"
+
+namespace kvik::hf {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kBlocksFile = "config.json";
+constexpr const char* kBlocks = "block_configs";
+constexpr const char* kType = "block_type";
+// Keys of which the values of layers may differ.
+constexpr std::string_view kSizes[] = {"n_routed_experts", "num_experts_per_tok",
+                                       "moe_intermediate_size",
+                                       "moe_shared_expert_intermediate_size", "moe_latent_size"};
+constexpr std::pair<std::string_view, char> kLetters[] = {
+    {"mamba", 'M'}, {"attention", '*'}, {"moe", 'E'}, {"mlp", '-'}};
+
+std::string listed_name(std::string_view key) { return fmt::format("kvik_of_blocks_{}", key); }
+
+bool may_differ(std::string_view key) { return std::ranges::count(kSizes, key) > 0; }
+
+Result<std::vector<JsonObject>> read_blocks(const JsonObject& config) {
+  const json::value* stated = config.find(kBlocks);
+  const json::array* list = stated ? stated->if_array() : nullptr;
+  if (!list || list->empty() || list->size() > kMaxLayers) {
+    return config.unexpected_value(kBlocks, fmt::format("a list of 1 to {} objects", kMaxLayers));
+  }
+  std::vector<JsonObject> blocks;
+  for (const json::value& block : *list) {
+    TRY_ASSIGN(JsonObject fields,
+               JsonObject::of(block, kBlocksFile, fmt::format("{}[{}]", kBlocks, blocks.size())));
+    blocks.push_back(std::move(fields));
+  }
+  return blocks;
+}
+
+// Returns a letter for each block.
+Result<std::string> read_pattern(const std::vector<JsonObject>& blocks) {
+  std::string pattern;
+  for (const JsonObject& block : blocks) {
+    TRY_ASSIGN(const auto type, block.text(kType));
+    const auto* found =
+        std::ranges::find(kLetters, type.value_or(""), &std::pair<std::string_view, char>::first);
+    if (found == std::end(kLetters)) {
+      return block.unexpected_value(kType, "mamba, attention, moe or mlp", ErrorCode::kUnsupported);
+    }
+    pattern += found->second;
+  }
+  return pattern;
+}
+
+// Collects the keys of blocks by name, with the letter of the blocks that have them.
+Result<std::map<std::string, char>> keys_of(const std::vector<JsonObject>& blocks,
+                                            const std::string& pattern) {
+  std::map<std::string, char> keys;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    for (const auto& member : blocks[i].all()) {
+      const std::string key(member.key());
+      if (key == kType || member.value().is_null()) continue;
+      const auto [place, is_new] = keys.emplace(key, pattern[i]);
+      if (is_new || place->second == pattern[i]) continue;
+      return blocks[i].unexpected_value(key, "a key of blocks of one type",
+                                        ErrorCode::kUnsupported);
+    }
+  }
+  return keys;
+}
+
+}  // namespace
+
+Result<json::value> with_block_keys(json::value config) {
+  json::object& all = config.get_object();
+  TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kBlocksFile));
+  TRY_ASSIGN(const std::vector<JsonObject> blocks, read_blocks(stated));
+  TRY_ASSIGN(const std::string pattern, read_pattern(blocks));
+  TRY_ASSIGN(const auto keys, keys_of(blocks, pattern));
+  json::object added = {{"hybrid_override_pattern", pattern}, {"num_hidden_layers", blocks.size()}};
+  for (const auto& [key, letter] : keys) {
+    json::array values;
+    std::set<uint64_t> sizes;
+    bool is_same = true;
+    const json::value* first = nullptr;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const JsonObject& of = pattern[i] == letter && blocks[i].find(key) ? blocks[i] : stated;
+      if (pattern[i] != letter) {
+        values.emplace_back(0);
+        continue;
+      }
+      const json::value* value = of.find(key);
+      if (!value) return blocks[i].unexpected_value(key, "a value for each block of the type");
+      if (!first) first = value;
+      is_same = is_same && *value == *first;
+      if (may_differ(key)) {
+        TRY_ASSIGN(const uint32_t size, of.count(key, kMaxDim));
+        sizes.insert(size);
+      }
+      values.push_back(*value);
+    }
+    if (is_same) {
+      added[key] = *first;
+    } else if (may_differ(key)) {
+      added[key] = *sizes.rbegin();
+      added[listed_name(key)] = std::move(values);
+    } else {
+      return stated.unexpected_value(kBlocks, fmt::format("one value of {} for all layers", key),
+                                     ErrorCode::kUnsupported);
+    }
+  }
+  for (auto& member : added) all[member.key()] = std::move(member.value());
+  return config;
+}
+
+Result<std::vector<uint64_t>> sizes_of_blocks(const JsonObject& config, std::string_view key) {
+  return config.numbers(listed_name(key));
+}
+
+}  // namespace kvik::hf

@@ -1,0 +1,132 @@
+#include "format/hf/keys/kda_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "catalogue/limits.h"
+#include "format/hf/keys/layer_words.h"
+
+namespace kvik::hf {
+namespace {
+
+namespace json = boost::json;
+
+// Adds the layers with attention to the keys. MTP layers have attention; the number of KV heads is
+// that of MLA.
+void list_attention(std::vector<bool> attends, uint64_t n_mtp_layers, GgufKeys& keys) {
+  attends.resize(attends.size() + n_mtp_layers, true);
+  keys.numbers("attention.head_count_kv", {attends.begin(), attends.end()});
+}
+
+Result<uint64_t> read_n_mtp_layers(const JsonObject& config) {
+  TRY_ASSIGN(const auto n, config.number("num_nextn_predict_layers"));
+  return std::min<uint64_t>(n.value_or(0), kMaxLayers);
+}
+
+// Kimi Linear. Its first folders list the layers in an object of their own, counted from 1.
+Result<void> read_kimi(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
+  TRY_ASSIGN(const auto own, config.object("linear_attn_config"));
+  const JsonObject& of = own ? *own : config;
+  TRY_ASSIGN(const uint32_t head_dim, of.count(own ? "head_dim" : "linear_head_dim", kMaxHeadDim));
+  const char* heads_key = own ? "num_heads" : "linear_num_heads";
+  TRY_ASSIGN(const uint32_t n_heads, of.count(heads_key, kMaxHeads));
+  TRY_ASSIGN(const uint32_t n_attention_heads, config.count("num_attention_heads", kMaxHeads));
+  if (n_heads != n_attention_heads) {
+    return of.unexpected_value(heads_key, fmt::format("the {} of attention", n_attention_heads),
+                               ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const uint32_t kernel_size,
+             of.count(own ? "short_conv_kernel_size" : "linear_conv_kernel_dim", kMaxDim));
+  std::vector<bool> attends(n_layers, false);
+  if (own) {
+    TRY_ASSIGN(const auto listed, own->numbers("full_attn_layers"));
+    for (const uint64_t layer : listed) {
+      if (layer == 0 || layer > n_layers) {
+        return own->unexpected_value("full_attn_layers", fmt::format("1 to {}", n_layers));
+      }
+      attends[layer - 1] = true;
+    }
+  } else {
+    TRY_ASSIGN(const auto words, layer_words(config, "layer_types", n_layers, {kLinear, kFull}));
+    for (uint32_t i = 0; i < n_layers; ++i) attends[i] = words[i] == kFull;
+  }
+  keys.number("kda.head_dim", head_dim);
+  keys.number("ssm.conv_kernel", kernel_size);
+  TRY_ASSIGN(const uint64_t n_mtp_layers, read_n_mtp_layers(config));
+  list_attention(std::move(attends), n_mtp_layers, keys);
+  return {};
+}
+
+// Reads a limit for each layer. A folder may list fewer or more layers, and null or 0 for none.
+Result<void> add_limits(const JsonObject& config, std::string_view from, std::string_view to,
+                        uint64_t n_layers, GgufKeys& keys) {
+  const json::value* value = config.find(from);
+  if (!value || value->is_null()) return {};
+  const json::array* list = value->if_array();
+  if (!list) return config.unexpected_value(from, "a number for each layer");
+  std::vector<double> limits(n_layers, 0.0);
+  for (size_t i = 0; i < std::min<size_t>(n_layers, list->size()); ++i) {
+    const json::value& limit = (*list)[i];
+    if (limit.is_null()) continue;
+    if (!limit.is_number() || !(limit.to_number<double>() >= 0)) {
+      return config.unexpected_value(from, "a number ≥ 0 for each layer");
+    }
+    limits[i] = limit.to_number<double>();
+  }
+  keys.reals(to, std::move(limits));
+  return {};
+}
+
+// Ling 3.0. Folders of Ling 2.5 have the same model type, but another kind of linear attention.
+Result<void> read_bailing(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
+  constexpr const char* kArchitectures = "architectures";
+  constexpr const char* kGroup = "layer_group_size";
+  constexpr std::string_view kOther = "BailingMoeV2_5ForCausalLM";
+  TRY_ASSIGN(const auto architectures, config.texts(kArchitectures));
+  if (std::ranges::count(architectures, kOther) > 0) {
+    return config.unexpected_value(kArchitectures, "BailingMoeV3ForCausalLM",
+                                   ErrorCode::kUnsupported);
+  }
+  // Folders that Transformers writes state the head size of MLA's RoPE as "head_dim".
+  const char* head_key = config.find("linear_head_dim") ? "linear_head_dim" : "head_dim";
+  TRY_ASSIGN(const uint32_t head_dim, config.count(head_key, kMaxHeadDim));
+  TRY_ASSIGN(const uint32_t kernel_size, config.count("short_conv_kernel_size", kMaxDim));
+  TRY_ASSIGN(const auto bound, config.real("kda_lower_bound"));
+  if (!bound || !(*bound < 0)) return config.unexpected_value("kda_lower_bound", "a number < 0");
+  std::vector<bool> attends;
+  if (config.find("layer_types")) {
+    TRY_ASSIGN(const auto words, layer_words(config, "layer_types", n_layers, {kLinear, kFull}));
+    for (const std::string& word : words) attends.push_back(word == kFull);
+  } else {
+    TRY_ASSIGN(const uint32_t group, config.count(kGroup, kMaxLayers));
+    // Implementations differ in what the layers after the last whole group are.
+    if (n_layers % group != 0) {
+      return config.unexpected_value(kGroup, fmt::format("a divisor of the {} layers", n_layers),
+                                     ErrorCode::kUnsupported);
+    }
+    for (uint32_t i = 0; i < n_layers; ++i) attends.push_back((i + 1) % group == 0);
+  }
+  TRY_ASSIGN(const uint64_t n_mtp_layers, read_n_mtp_layers(config));
+  list_attention(std::move(attends), n_mtp_layers, keys);
+  keys.number("kda.head_dim", head_dim);
+  keys.flag("kda.safe_gate", true);
+  keys.real("kda.gate_lower_bound", *bound);
+  keys.number("ssm.conv_kernel", kernel_size);
+  const uint64_t n_all = n_layers + n_mtp_layers;
+  TRY(add_limits(config, "expert_swiglu_limit_list", "swiglu_clamp_exp", n_all, keys));
+  return add_limits(config, "share_expert_swiglu_limit_list", "swiglu_clamp_shexp", n_all, keys);
+}
+
+}  // namespace
+
+Result<void> read_kda(const JsonObject& config, const KdaFamily& of, GgufKeys& keys) {
+  return of.family.recurrence.is_kda_bounded ? read_bailing(config, of.n_layers, keys)
+                                             : read_kimi(config, of.n_layers, keys);
+}
+
+}  // namespace kvik::hf
