@@ -34,7 +34,7 @@ def model(name, element_type="f32", seed=0, *more):
 
 def drafts(path, tokens, chunk, *head):
     done = subprocess.run([TOOL, path, kvik.joined(tokens), str(chunk), *head], capture_output=True, check=True)
-    return done.stdout
+    return b"".join(line for line in done.stdout.splitlines(True) if not line.startswith(b"["))  # without lines of the log
 
 
 def rows(text):

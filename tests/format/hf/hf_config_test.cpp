@@ -253,12 +253,12 @@ TEST(HfConfig, gemma_3n_states_shares_of_the_gate_and_mlp_sizes_per_layer) {
 }
 
 TEST(HfConfig, a_soft_cap_of_null_is_none) {
-  constexpr const char* kShared = R"("num_kv_shared_layers":2)";
+  constexpr const char* kShared = R"("num_kv_shared_layers":0)";
   const auto cap_with = [&](std::string_view more) {
     const FolderConfig c = read(config("gemma3n_text", std::string(kShared) + std::string(more)));
     const auto model = read_config(c.metadata);
     EXPECT_TRUE(model) << model.error().message;
-    return model->logit_soft_cap;
+    return model ? model->logit_soft_cap : -1.0f;
   };
   EXPECT_EQ(cap_with(""), 30.0f);
   EXPECT_EQ(cap_with(R"(,"final_logit_softcapping":20.0)"), 20.0f);
