@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import sys
+import zlib
 
 import numpy as np
 
@@ -21,6 +22,29 @@ from node_script import run_node  # noqa: E402
 FAMILIES = tuple(name for name in kvik.PRESETS if name not in ("test-dense-first", "test-granitemoe"))  # these two are not compared
 N_VOCAB = 260
 WITHIN_WINDOW = {"test-mistral": (8, 20), "test-phi3": (16, 40)}  # tokens of the prompt and tokens generated
+
+def settings(*values):
+    return tuple(part for value in values for part in ("--set", value))
+
+
+# Flags of make_model.py for what llama.cpp requires, what it does not read, and what is fixed in it: keys and tensors without effect; factors
+# that its files have in their weights; the chunks and temperatures of Llama 4; windows of EXAONE 4, and norms of Q and K of Command R+, in
+# models of 64 layers alone; as many KV heads as heads in OLMoE; the widths of Gemma 3n, which of its gates are cut off, and which layers share
+# K and V.
+MORE_FLAGS = {
+    "test-gemma3n": ("--all-kv", "--per-layer", 256, "--laurel", 64,
+                     *settings("attention.shared_kv_layers=0", f"activation_sparsity_scale={[1.6448533535] * 6}")),
+    "test-olmoe": ("--kv-heads", 4), "test-exaone4": settings("attention.sliding_window=null"),
+    "test-ernie45moe": settings("interleave_moe_layer_step=1"), "test-dots1": settings("expert_shared_count=2"),
+    "test-afmoe": settings("expert_shared_count=2"), "test-bailingmoe2": settings("expert_shared_count=1"),
+    "test-cohere2moe": settings("expert_shared_count=1"), "test-commandrplus": ("--layers", 64),
+    "test-llama4": settings("attention.sliding_window=8192", "attention.temperature_length=8192"),
+    "test-step35": settings("attention.sliding_window_pattern=[false,true,true,true,false]"),
+    "test-falconh1": settings("logit_scale=null", "attention.value_scale=null", "ssm.in_scales=null", "ssm.out_scale=null",
+                              "feed_forward.gate_scale=null", "feed_forward.scale=null"),
+    "test-gptneox": settings("use_parallel_residual=true"), "test-mistral4": settings("attention.temperature_length=32"),
+    "test-hyv3": ("--bare-bias",),
+}
 VOCABULARIES = {"test-phi3": "tokenizers/ggml-vocab-phi-3.gguf"}  # llama.cpp requires tokens that the toy vocabulary lacks
 
 
@@ -41,9 +65,10 @@ def why_refused(message):
     return next((line for line in lines if "error loading model" in line or "rror: " in line or "ASSERT" in line), lines[-1])
 
 
-def model(name, seed, *vocabulary):
-    return kvik.made(f"{name}-f32-{seed}{'-own-vocabulary' if vocabulary else ''}.gguf", "make_model.py", "--preset", name, "--type", "f32",
-                     "--seed", seed, *vocabulary)
+def model(name, seed, *flags):
+    flags += MORE_FLAGS.get(name, ())
+    return kvik.made(f"{name}-f32-{seed}{f'-{zlib.crc32(repr(flags).encode()):08x}' if flags else ''}.gguf", "make_model.py", "--preset", name, "--type", "f32",
+                     "--seed", seed, *flags)
 
 
 def main():
