@@ -47,3 +47,4 @@ kvik_kernels(attention/attention SETS scalar avx2 avx512 amx HEADERS attention/a
 kvik_kernels(rows/rows SETS scalar avx2 avx512 HEADERS isa/vec_*.h isa/kernels.h)
 kvik_kernels(state/state SETS scalar avx2 avx512 HEADERS isa/vec_*.h state/state_kernels.h)
 kvik_kernels(low_rank/low_rank SETS scalar avx2 avx512 HEADERS isa/vec_*.h low_rank/low_rank_kernels.h)
+kvik_kernels(indexer/indexer SETS scalar avx2 avx512 HEADERS isa/vec_*.h indexer/indexer_kernels.h)

@@ -13,6 +13,7 @@
 #include "backend/memory.h"
 #include "backend/ops/attention.h"
 #include "backend/ops/experts.h"
+#include "backend/ops/indexer.h"
 #include "backend/ops/matmul.h"
 #include "backend/ops/rows.h"
 #include "backend/ops/state.h"
@@ -274,6 +275,20 @@ class Backend {
   // sides of it (AttentionReach), which are read from pages only. q: [M, n_heads · head_dim], out:
   // [M, n_heads · value_dim]
   virtual void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) = 0;
+
+  // Returns whether the device has the next two operations and AttentionShape::selected.
+  virtual bool has_indexer() const { return false; }
+  // Writes the index keys of new tokens into their pages. keys: [M, dim]
+  virtual void write_index(const IndexTarget& /*to*/, Rows /*keys*/) {
+    CHECK(false && "write_index() without has_indexer()");
+  }
+  // Selects, for each row of the runs that could attend to more than n_top tokens, those with the
+  // highest scores; among equal scores the lower positions. q: [M, n_heads · dim], weights: [M,
+  // n_heads], tokens: [M, n_top], in memory()
+  virtual void select_tokens(const IndexTarget& /*keys*/, const IndexShape& /*shape*/, Rows /*q*/,
+                             Rows /*weights*/, uint32_t* /*tokens*/) {
+    CHECK(false && "select_tokens() without has_indexer()");
+  }
 };
 
 // Returns the names of all types that the backend can compute with, separated by commas, for

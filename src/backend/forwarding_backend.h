@@ -145,6 +145,12 @@ class ForwardingBackend : public Backend {
   void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override {
     next_.attention(kv, shape, q, out);
   }
+  bool has_indexer() const override { return next_.has_indexer(); }
+  void write_index(const IndexTarget& to, Rows keys) override { next_.write_index(to, keys); }
+  void select_tokens(const IndexTarget& keys, const IndexShape& shape, Rows q, Rows weights,
+                     uint32_t* tokens) override {
+    next_.select_tokens(keys, shape, q, weights, tokens);
+  }
 
  protected:
   Backend& next_;

@@ -39,6 +39,7 @@
 #include "catalogue/families/recurrent/qwen_delta.h"
 #include "catalogue/families/seed_oss.h"
 #include "catalogue/families/smollm.h"
+#include "catalogue/families/sparse/deepseek_sparse.h"
 #include "catalogue/families/step.h"
 #include "catalogue/family.h"
 
@@ -61,11 +62,11 @@ consteval auto joined(const Family (&... lists)[n]) {
 constexpr auto kFamilies = joined(
     kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
     kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
-    kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
-    kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
-    kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
-    kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kFalconH1Families,
-    kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
+    kDeepseekFamilies, kDeepseekSparseFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies,
+    kSmolLmFamilies, kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies,
+    kDotsFamilies, kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies,
+    kBailingFamilies, kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies,
+    kFalconH1Families, kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

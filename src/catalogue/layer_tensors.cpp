@@ -64,6 +64,13 @@ class LayerTensors {
     add(kKUp, {a.n_heads, l.rank, l.qk_nope_head_dim});
     add(kVUp, {a.n_heads, l.value_dim, l.rank});
     if (a.gate_dim()) add(kOutputGate, {a.gate_dim(), c_.model_dim});
+    if (!a.indexer.is_own()) return;
+    const IndexerConfig& i = a.indexer;
+    add(kIndexQuery, {uint64_t{i.n_heads} * i.head_dim, l.q_rank});
+    add(kIndexKey, {i.head_dim, c_.model_dim});
+    add(kIndexKeyNorm, {i.head_dim});
+    add(kIndexKeyNormBias, {i.head_dim});
+    add(kIndexWeights, {i.n_heads, c_.model_dim});
   }
 
   void list(const AttentionConfig& a) {

@@ -79,6 +79,20 @@ struct LatentConfig {
   uint32_t q_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
 };
 
+// An indexer selects the tokens that a row attends to: the n_top with the highest scores, which a
+// few small heads compute from vectors that are cached for this (DeepSeek-V3.2, 2025).
+struct IndexerConfig {
+  static constexpr float kNormEps = 1e-6f;  // of the layer norm of its keys
+
+  uint32_t n_top = 0;  // 0: a row attends to all tokens
+  uint32_t n_heads = 0, head_dim = 0;
+  RopePairing pairing = RopePairing::kInterleaved;  // of the first dimensions of a head
+  // The layer attends to the tokens that the last layer with an indexer of its own has selected.
+  bool is_shared = false;
+
+  bool is_own() const { return n_top > 0 && !is_shared; }
+};
+
 // Location of the projection to the output gates of attention: none, in Q's tensor, which contains
 // for each head in turn the rows of Q and those of the gate, in a tensor of its own, or in one with
 // a single row for each head.
@@ -125,6 +139,7 @@ struct AttentionConfig {
   // With MLA, the single KV head has the latent vector and the RoPE dimensions as its K, head_dim
   // covers both, and V is the first part of K.
   LatentConfig latent = {};
+  IndexerConfig indexer = {};
 
   uint32_t q_dim() const { return n_heads * head_dim; }
   uint32_t kv_dim() const { return n_kv_heads * head_dim; }

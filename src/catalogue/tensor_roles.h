@@ -55,9 +55,14 @@ enum class TensorRole : uint8_t {
   kQUp,        // MLA: projection of the low-rank q to q
   kKvDown,     // MLA: projection of x to the latent vector and the RoPE dimensions
   kKvDownNorm,
-  kKvUp,  // MLA: latent vector to K and V of all heads, if they are one tensor
-  kKUp,   // MLA: latent vector to K per head, transposed: [rank, qk_nope_head_dim]
-  kVUp,   // MLA: latent vector to V per head: [value_dim, rank]
+  kKvUp,        // MLA: latent vector to K and V of all heads, if they are one tensor
+  kKUp,         // MLA: latent vector to K per head, transposed: [rank, qk_nope_head_dim]
+  kVUp,         // MLA: latent vector to V per head: [value_dim, rank]
+  kIndexQuery,  // indexer: projection of the low-rank q to its queries
+  kIndexKey,    // indexer: projection of x to the index key
+  kIndexKeyNorm,
+  kIndexKeyNormBias,
+  kIndexWeights,  // indexer: projection of x to the weights of its heads
   kAttentionOutput,
   kAttentionOutputBias,
   kSinks,

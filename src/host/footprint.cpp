@@ -12,6 +12,7 @@
 #include "format/weight_mix.h"
 #include "host/encoder_instance.h"
 #include "model/encode/encoder.h"
+#include "model/indexer/index_places.h"
 #include "model/layer_groups.h"
 #include "service/request_bounds.h"
 #include "service/structured_output/grammar_compiler.h"
@@ -71,7 +72,8 @@ KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvTy
     if (!layer.if_attention() || kv_source_of(layer)) continue;
     KvGeometry geometry = kv_geometry(groups, groups.places[i].group, kv_type);
     geometry.n_layers = 1;
-    const uint64_t n_bytes = backend.page_bytes(geometry) / kPageTokens;
+    const uint64_t n_bytes =
+        backend.page_bytes(geometry) / kPageTokens + index_token_bytes(layer, kv_type);
     bytes_per_token += n_bytes;
     if (layer.attention().window == 0) lasting_bytes_per_token += n_bytes;
   }

@@ -14,6 +14,7 @@
 #include "host/load_model.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
+#include "model/indexer/index_places.h"
 #include "model/open_pages.h"
 #include "model/recurrent/state_layout.h"
 
@@ -38,6 +39,11 @@ void show_geometry(const ModelConfig& c) {
   if (latent.rank) {
     streams::print("  query heads {} of {}, {} of them turn; latent K and V of width {}\n",
                    c.attention().n_heads, latent.q_dim(), latent.qk_rope_head_dim, latent.rank);
+    const IndexerConfig& indexer = c.attention().indexer;
+    if (indexer.n_top > 0) {
+      streams::print("  attention to {} tokens, selected by {} heads of {}\n", indexer.n_top,
+                     indexer.n_heads, indexer.head_dim);
+    }
   } else {
     streams::print("  query heads {}, KV heads {}, head width {}\n", c.attention().n_heads,
                    c.attention().n_kv_heads, c.attention().head_dim);
@@ -146,6 +152,7 @@ void show_kv(const ModelConfig& c) {
       per_token += a.latent.rank
                        ? latent_row_bytes(type, a.latent.rank, a.head_dim)
                        : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
+      per_token += index_token_bytes(layer, type);
     }
     streams::print("  {:<10}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
                    format_bytes(per_token * c.n_ctx_train));

@@ -47,7 +47,8 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
           .narrow = buffers.take(n_rows_max, narrow_dim),
           .scratch = buffers.take(n_rows_max, scratch_dim),
           .ones = buffers.take(1, ones_dim),
-          .latent = LatentProjection::Buffers::take(config, n_rows_max, buffers)};
+          .latent = LatentProjection::Buffers::take(config, n_rows_max, buffers),
+          .indexer = IndexerBlock::Buffers::take(config, n_rows_max, buffers)};
 }
 
 AttentionBlock::AttentionBlock(const Model& model, Backend& backend, KvType kv_type,
@@ -73,6 +74,9 @@ AttentionBlock::AttentionBlock(const Model& model, Backend& backend, KvType kv_t
   }
   for (uint32_t group = 0; group < groups_.n_groups(); ++group) {
     geometries_.push_back(kv_geometry(groups_, group, kv_type));
+  }
+  if (buffers_.indexer.selected.n_cols > 0) {
+    indexer_.emplace(model, backend, groups_, kv_type, buffers_.indexer);
   }
 }
 
@@ -123,9 +127,14 @@ void AttentionBlock::scale_queries(uint32_t layer) {
 
 Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
   const Rows q = buffers_.latent_q.slice(0, x.n_rows()).columns(0, config_of(layer).q_dim());
-  const auto projected = latent_.project(layer, x, ropes_, q);
+  const Rows in = x.normed(model_.layers()[layer].attention.norm);
+  const auto projected = latent_.project(layer, in, ropes_, q);
   gate_ = projected.gate;
-  backend_.write_kv(target(layer), projected.k, {});
+  const KvTarget to = target(layer);
+  backend_.write_kv(to, projected.k, {});
+  if (config_of(layer).indexer.is_own()) {
+    indexer_->write(layer, in, latent_.low_rank_q(layer), ropes_, to.runs);
+  }
   return q;
 }
 
@@ -234,6 +243,7 @@ void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs)
   const bool follow = kv_source_of(model_.config().layers.back()).has_value();
   const Rows q = buffers_.wanted_q.slice(0, static_cast<uint32_t>(rows.size()));
   const Rows kept = q.columns(0, q_.n_cols);
+  if (indexer_) indexer_->keep(rows);
   backend_.gather(q_, rows, kept);
   if (gate_.n_cols > 0) {
     const Rows kept_gate = q.columns(q_.n_cols, gate_.n_cols);
@@ -304,12 +314,14 @@ std::span<const KvRun> AttentionBlock::runs_in_chunks(std::span<const KvRun> run
 void AttentionBlock::gather(const KvTarget& kv, uint32_t layer, uint32_t window, Rows heads) {
   const AttentionConfig& a = config_of(layer);
   const AttentionWeights& w = model_.layers()[layer].attention;
+  const SelectedTokens selected = a.indexer.n_top > 0 ? indexer_->selected() : SelectedTokens();
   backend_.attention(kv,
                      {.n_heads = a.n_heads,
                       .scale = a.scale,
                       .soft_cap = a.soft_cap,
                       .window = window,
-                      .sinks = w.sinks.size() > 0 ? w.sinks.floats() : nullptr},
+                      .sinks = w.sinks.size() > 0 ? w.sinks.floats() : nullptr,
+                      .selected = selected.n_top > 0 ? &selected : nullptr},
                      q_, heads);
 }
 
@@ -343,6 +355,7 @@ void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
   const Rows heads = heads_of(a, x.n_rows());
   KvTarget kv = target(layer);
   if (a.is_chunked) kv.runs = runs_in_chunks(kv.runs, a.window);
+  if (a.indexer.is_own()) indexer_->select();
   gather(kv, layer, a.is_chunked ? 0 : a.window, heads);
   project(layer, heads, x);
 }
@@ -355,8 +368,9 @@ void AttentionBlock::attend_after_first(uint32_t layer, ResidualStream& x) {
   for (const KvRun& run : all.runs) {
     CHECK(run.n_rows == 1 && run.first_position > 0);
     const KvTarget one{.geometry = all.geometry, .layer = all.layer, .runs = {&run, 1}};
-    gather(one, layer, a.window ? std::min(a.window, run.first_position) : run.first_position,
-           heads);
+    const uint32_t window = a.window ? std::min(a.window, run.first_position) : run.first_position;
+    if (a.indexer.is_own()) indexer_->select(run, window);
+    gather(one, layer, window, heads);
   }
   project(layer, heads, x);
 }

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "backend/backend.h"
 #include "model/bases/key_bases.h"
+#include "model/indexer/indexer_block.h"
 #include "model/latent_projection.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
@@ -37,6 +39,7 @@ class AttentionBlock {
     Rows scratch;  // [n_rows_max, gate_dim], for gates that one operation does not apply
     Rows ones;     // [1, head_dim], weights of norms without weights
     LatentProjection::Buffers latent;
+    IndexerBlock::Buffers indexer;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
@@ -103,6 +106,7 @@ class AttentionBlock {
   RopeTables ropes_;
   Buffers buffers_;
   LatentProjection latent_;
+  std::optional<IndexerBlock> indexer_;  // only if layers select the tokens to attend to
   KeyBases bases_;
   KeyStatistics* statistics_ = nullptr;
   TemperatureConfig temperature_;    // of the layers that have one

@@ -24,23 +24,24 @@ LatentProjection::Buffers LatentProjection::Buffers::take(const ModelConfig& con
           .values = buffers.take(n_rows_max, value_dim)};
 }
 
-LatentProjection::Projected LatentProjection::project(uint32_t layer, ResidualStream& x,
+LatentProjection::Projected LatentProjection::project(uint32_t layer, Rows in,
                                                       const RopeTables& ropes, Rows q) {
+  n_rows_ = in.n_rows;
   const float eps = model_.config().norm_eps;
   const AttentionConfig& a = model_.config().layers[layer].attention();
   const LatentConfig& l = a.latent;
   const AttentionWeights& w = model_.layers()[layer].attention;
   const uint32_t first_dim = l.q_rank ? l.q_rank : a.n_heads * l.q_dim();
-  const Rows down = buffers_.down.slice(0, x.n_rows()).columns(0, w.qkv->n_rows());
+  const Rows down = buffers_.down.slice(0, in.n_rows).columns(0, w.qkv->n_rows());
   const Rows first = down.columns(0, first_dim);
   const Rows k = down.columns(first_dim, a.head_dim);
   const Rows latent = k.columns(0, l.rank);
-  backend_.matmul(x.normed(w.norm), *w.qkv, down);
+  backend_.matmul(in, *w.qkv, down);
 
   Rows raw = first;
   if (l.q_rank) {
     backend_.rms_norm(first, w.latent.q_norm.floats(), l.q_rank, eps, first);
-    raw = buffers_.queries.slice(0, x.n_rows()).columns(0, a.n_heads * l.q_dim());
+    raw = buffers_.queries.slice(0, in.n_rows).columns(0, a.n_heads * l.q_dim());
     backend_.matmul(first, *w.latent.q_up, raw);
   }
   backend_.rms_norm(latent, w.latent.kv_norm.floats(), l.rank, eps, latent);
@@ -57,6 +58,11 @@ LatentProjection::Projected LatentProjection::project(uint32_t layer, ResidualSt
   backend_.head_matmul(still, *w.latent.k_up, {q, a.n_heads, a.head_dim, 0, l.rank});
   backend_.copy_heads(rope_rows, {q, a.n_heads, a.head_dim, l.rank, l.qk_rope_head_dim});
   return {.k = k, .gate = down.columns(first_dim + a.head_dim, a.gate_dim())};
+}
+
+Rows LatentProjection::low_rank_q(uint32_t layer) const {
+  const LatentConfig& l = model_.config().layers[layer].attention().latent;
+  return buffers_.down.slice(0, n_rows_).columns(0, l.q_rank);
 }
 
 Rows LatentProjection::values(uint32_t layer, Rows gathered) {

@@ -4,7 +4,6 @@
 
 #include "backend/backend.h"
 #include "model/model.h"
-#include "model/residual_stream.h"
 #include "model/rope.h"
 #include "model/row_buffers.h"
 
@@ -31,9 +30,11 @@ class LatentProjection {
     Rows k;     // [n_rows, head_dim]
     Rows gate;  // [n_rows, gate_dim], of the output
   };
-  // Writes to q, [n_rows, n_heads · head_dim], the queries in the space of the latent K. The result
-  // is valid until the next call.
-  Projected project(uint32_t layer, ResidualStream& x, const RopeTables& ropes, Rows q);
+  // Writes to q, [n_rows, n_heads · head_dim], the queries in the space of the latent K. in: the
+  // layer's normed input. The result is valid until the next call.
+  Projected project(uint32_t layer, Rows in, const RopeTables& ropes, Rows q);
+  // Returns the normed low-rank q of the last project(): [n_rows, q_rank].
+  Rows low_rank_q(uint32_t layer) const;
 
   // Projects the heads' sums of latent vectors, [n_rows, n_heads · rank], to their values: [n_rows,
   // n_heads · value_dim].
@@ -43,6 +44,7 @@ class LatentProjection {
   const Model& model_;
   Backend& backend_;
   Buffers buffers_;
+  uint32_t n_rows_ = 0;  // of the last project()
 };
 
 }  // namespace kvik

@@ -9,6 +9,7 @@
 
 #include "format/source_config.h"
 #include "model/fingerprint.h"
+#include "model/indexer/index_places.h"
 #include "model/tensor_loader.h"
 #include "model/weight_plan.h"
 
@@ -97,6 +98,9 @@ class ModelLoader {
       missing = "layer norms";
     } else if (config_.streams && !backend_.has_streams()) {
       missing = "several residual streams";
+    } else if (config_.n_attention_layers() > 0 && config_.attention().indexer.n_top > 0 &&
+               !backend_.has_indexer()) {
+      missing = "an indexer that selects the tokens to attend to";
     }
     if (!missing) return {};
     return fail(ErrorCode::kUnsupported,
@@ -133,6 +137,10 @@ class ModelLoader {
     TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
     TRY_ASSIGN(a.latent.k_up, tensors_.experts({kKUp}, layer));
     TRY_ASSIGN(a.latent.v_up, tensors_.experts({kVUp}, layer));
+    TRY_ASSIGN(a.indexer.query, tensors_.matrix({kIndexQuery}, layer));
+    TRY_ASSIGN(a.indexer.key, tensors_.matrix({kIndexKey}, layer));
+    TRY_ASSIGN(a.indexer.key_norm, tensors_.vectors({kIndexKeyNorm, kIndexKeyNormBias}, layer));
+    TRY_ASSIGN(a.indexer.weights, tensors_.matrix({kIndexWeights}, layer));
     TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQkvBias, kQBias, kKBias, kVBias}, layer));
     TRY_ASSIGN(a.q_norm, tensors_.vectors({kQNorm}, layer));
     TRY_ASSIGN(a.k_norm, tensors_.vectors({kKNorm}, layer));
@@ -357,14 +365,18 @@ std::optional<MtpHiddenPlace> mtp_hidden_place(const ModelConfig& config, KvType
   if (!config.has_mtp_head || config.has_state()) return std::nullopt;
   const LayerGroups groups = group_layers(config);
   const uint32_t group = groups.places[config.n_layers].group;
-  const uint64_t used = backend.page_bytes(kv_geometry(groups, group, type));
+  const uint64_t used = bytes_with_index(config, groups, group, type, backend);
   return MtpHiddenPlace{.group = group,
                         .offset = (used + kLineBytes - 1) / kLineBytes * kLineBytes,
                         .n_bytes = uint64_t{config.model_dim} * sizeof(float)};
 }
 
 size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend) {
-  const size_t n_bytes = kv_page_bytes(config, type, backend);
+  const LayerGroups groups = group_layers(config);
+  size_t n_bytes = 0;
+  for (uint32_t group = 0; group < groups.n_groups(); ++group) {
+    n_bytes = std::max<size_t>(n_bytes, bytes_with_index(config, groups, group, type, backend));
+  }
   const auto hidden = mtp_hidden_place(config, type, backend);
   return hidden ? std::max<size_t>(n_bytes, hidden->offset + hidden->n_bytes) : n_bytes;
 }

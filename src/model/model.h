@@ -25,11 +25,11 @@ class ModelSource;
 
 // Returns the layout of K and V in the pages of a layer group.
 KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type);
-// Returns the bytes of K and V in one page, which is large enough for every layer group.
+// Returns the bytes of K and V in one page that is large enough for every layer group.
 size_t kv_page_bytes(const ModelConfig& config, KvType type, const Backend& backend);
 
-// Place of the hidden state that the MTP head needs of a page's newest token: after K and V in the
-// pages of one layer group.
+// Place of the hidden state that the MTP head needs of a page's newest token: after K, V and index
+// keys in the pages of one layer group.
 struct MtpHiddenPlace {
   uint32_t group = 0;
   uint64_t offset = 0;
@@ -38,7 +38,7 @@ struct MtpHiddenPlace {
 // Returns std::nullopt if the model has no MTP head, or keeps it in recurrent states (StateLayout).
 std::optional<MtpHiddenPlace> mtp_hidden_place(const ModelConfig& config, KvType type,
                                                const Backend& backend);
-// Returns the bytes of one page: K and V, and the hidden state for the MTP head.
+// Returns the bytes of one page: K and V, index keys, and the hidden state for the MTP head.
 size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend);
 
 // Weights of multi-head latent attention (MLA) that AttentionWeights does not have. There, qkv is
@@ -52,6 +52,14 @@ struct LatentWeights {
   std::unique_ptr<PackedMatrix> v_up;  // n_heads times [value_dim, rank]
 };
 
+// Weights of a layer's own indexer (IndexerConfig).
+struct IndexerWeights {
+  std::unique_ptr<PackedMatrix> query;    // [n_heads · head_dim, q_rank]
+  std::unique_ptr<PackedMatrix> key;      // [head_dim, model_dim]
+  Buffer key_norm;                        // [head_dim], followed by its biases
+  std::unique_ptr<PackedMatrix> weights;  // [n_heads, model_dim]
+};
+
 // Weights of an attention layer. Tensors that the layer's config does not have are empty.
 struct AttentionWeights {
   Buffer norm;  // [model_dim], followed by its biases if it has some
@@ -60,6 +68,7 @@ struct AttentionWeights {
   Buffer qkv_bias;        // [q_dim + 2 · kv_dim]
   Buffer q_norm, k_norm;  // [head_dim] each, or [q_dim] and [kv_dim] (QkNorm)
   LatentWeights latent;
+  IndexerWeights indexer;
   Buffer sinks;                          // [n_heads]
   std::unique_ptr<PackedMatrix> output;  // [model_dim, q_dim]
   Buffer output_bias;                    // [model_dim]

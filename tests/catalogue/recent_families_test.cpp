@@ -485,5 +485,63 @@ TEST(RecentFamilies, experts_of_nemotron_may_differ_between_layers) {
             ErrorCode::kCorrupt);
 }
 
+Keys indexer_keys(const char* architecture) {
+  Keys keys(architecture);
+  keys.set("attention.kv_lora_rank", uint64_t{32}).set("attention.q_lora_rank", uint64_t{48});
+  keys.set("rope.dimension_count", uint64_t{8});
+  keys.set("attention.key_length", uint64_t{40}).set("attention.value_length", uint64_t{32});
+  keys.set("attention.key_length_mla", uint64_t{24})
+      .set("attention.value_length_mla", uint64_t{12});
+  return keys.set("attention.indexer.head_count", uint64_t{4})
+      .set("attention.indexer.key_length", uint64_t{16})
+      .set("attention.indexer.top_k", uint64_t{64});
+}
+
+TEST(RecentFamilies, an_indexer_of_deepseek_v3_2_selects_tokens_in_every_layer) {
+  const ModelConfig c = read(indexer_keys("deepseek32"));
+  const TensorTable table(c);
+  for (uint32_t i = 0; i < c.n_layers; ++i) {
+    const IndexerConfig& indexer = c.layers[i].attention().indexer;
+    EXPECT_EQ(indexer.n_top, 64u);
+    EXPECT_EQ(indexer.n_heads, 4u);
+    EXPECT_EQ(indexer.head_dim, 16u);
+    EXPECT_EQ(indexer.pairing, RopePairing::kHalves);
+    EXPECT_TRUE(indexer.is_own());
+    const std::vector<uint64_t> shape = {64, 48};
+    EXPECT_EQ(table.find({TensorRole::kIndexQuery, i})->shape, shape);
+  }
+  EXPECT_EQ(c.ropes.front().pairing, RopePairing::kInterleaved);
+  EXPECT_THAT(
+      error_of(indexer_keys("deepseek32").set("attention.indexer.key_length", uint64_t{6})).message,
+      HasSubstr("key_length' is 6, expected at least the 8 RoPE dimensions"));
+  EXPECT_THAT(error_of(indexer_keys("deepseek32").erase("attention.q_lora_rank")).message,
+              HasSubstr("q_lora_rank' is 0, expected the rank"));
+}
+
+TEST(RecentFamilies, layers_of_glm_5_2_share_the_selection_of_an_earlier_one) {
+  const auto own_of = [](const ModelConfig& c) {
+    std::vector<bool> own;
+    for (const LayerConfig& layer : c.layers) own.push_back(layer.attention().indexer.is_own());
+    return own;
+  };
+  const auto keys = [] { return indexer_keys("glm-dsa"); };
+  EXPECT_EQ(own_of(read(keys())), std::vector<bool>(12, true));
+  std::vector<bool> listed(12, false);
+  listed[0] = listed[7] = true;
+  const ModelConfig c =
+      read(keys().set("attention.indexer.types", Metadata::Value(std::vector(listed))));
+  EXPECT_EQ(own_of(c), listed);
+  EXPECT_EQ(c.layers[3].attention().indexer.n_top, 64u);
+  EXPECT_EQ(c.attention().indexer.pairing, RopePairing::kInterleaved);
+  EXPECT_EQ(TensorTable(c).find({TensorRole::kIndexKey, 3}), nullptr);
+  // The first files of GLM 5.2 do not list them.
+  const std::vector<bool> usual = {true, true,  true,  false, false, false,
+                                   true, false, false, false, true,  false};
+  EXPECT_EQ(own_of(read(keys().set("context_length", uint64_t{1} << 20))), usual);
+  listed[0] = false;
+  EXPECT_THAT(error_of(keys().set("attention.indexer.types", Metadata::Value(listed))).message,
+              HasSubstr("begins with false"));
+}
+
 }  // namespace
 }  // namespace kvik

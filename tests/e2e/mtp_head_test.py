@@ -18,10 +18,11 @@ from server import Server, in_parallel
 TOOL = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests", "mtp_head_logits")
 # The hidden state of the newest token lies in the recurrent state, or in the page of the token.
 WITH_STATE = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronhmoe", "test-bailingmoe3")
-WITHOUT_STATE = ("test-glm4moe", "test-mla", "test-step35", "test-mimo2", "test-hyv3")
+WITHOUT_STATE = ("test-glm4moe", "test-mla", "test-deepseek32", "test-glmdsa", "test-step35", "test-mimo2", "test-hyv3")
 # A tensor of the head in a folder.
 FOLDER_TENSORS = {"test-nemotronhmoe": "mtp.layers.0.eh_proj.weight", "test-glm4moe": "model.layers.3.eh_proj.weight",
                   "test-mla": "model.layers.3.shared_head.norm.weight", "test-step35": "model.layers.5.transformer.shared_head.norm.weight",
+                  "test-deepseek32": "model.layers.3.shared_head.norm.weight", "test-glmdsa": "model.layers.5.shared_head.norm.weight",
                   "test-mimo2": "model.mtp.layers.0.final_layernorm.weight", "test-hyv3": "model.layers.3.final_layernorm.weight",
                   "test-bailingmoe3": "model.layers.6.final_layernorm.weight"}
 PRESETS = WITH_STATE + WITHOUT_STATE

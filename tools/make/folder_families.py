@@ -37,6 +37,12 @@ def with_biases(names):
     return {f"{part}.{kind}": f"{name}.{kind}" for part, name in names.items() for kind in ("weight", "bias")}
 
 
+INDEXER = {f"indexer.{part}": f"self_attn.indexer.{name}" for part, name in (
+    ("attn_q_b.weight", "wq_b.weight"), ("attn_k.weight", "wk.weight"), ("k_norm.weight", "k_norm.weight"), ("k_norm.bias", "k_norm.bias"),
+    ("proj.weight", "weights_proj.weight"))}
+INDEXER_KEYS = {"index_n_heads": lambda key: key("attention.indexer.head_count"), "index_head_dim": lambda key: key("attention.indexer.key_length"),
+                "index_topk": lambda key: key("attention.indexer.top_k"), "norm_topk_prob": True}
+
 OF = {
     "smollm3": {"type": "smollm3", "config": {"no_rope_layers": rotated(4)}},
     "olmo2": {"type": "olmo2", "config": {"layer_types": lambda key: layer_types(4)(key) if key("attention.sliding_window") else None}},
@@ -182,6 +188,9 @@ OF = {
     "muse-glimmer": {"type": "muse_glimmer_text", "names": ends({"ffn_norm": "pre_feedforward_layernorm", "attn_gate": "self_attn.gate_proj"}),
                      "config": {"layer_types": layer_types(4), "qk_scale_factor": 1.25, "output_multiplier": lambda key: key("logit_scale"),
                                 "final_logit_softcapping": lambda key: key("final_logit_softcapping")}},
+    "deepseek32": {"type": "deepseek_v32", "names": INDEXER, "keys": {"num_experts": "n_routed_experts"}, "config": INDEXER_KEYS},
+    "glm-dsa": {"type": "glm_moe_dsa", "names": INDEXER, "keys": {"num_experts": "n_routed_experts"}, "config": {
+        **INDEXER_KEYS, "indexer_types": lambda key: ["full" if own else "shared" for own in key("attention.indexer.types")[1]]}},
     "mistral4": {"type": "mistral4", "config": {"norm_topk_prob": True}},
     "hy_v3": {"type": "hy_v3", "names": {"exp_probs_b.bias": "mlp.expert_bias", "ffn_gate_inp.weight": "mlp.router.gate.weight",
                                          **{f"ffn_{part}_shexp.weight": f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")}},

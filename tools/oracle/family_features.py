@@ -8,6 +8,7 @@ A family of known parts needs a line here. Features:
   norm_after_rope: q and k are normalized after RoPE
   ffn_norm: name of the norm before the feed-forward block
   latent: MLA, whose YaRN scales scores instead of RoPE
+  index_halves: RoPE of an indexer rotates the dimensions (i, i + half), although that of attention does not
   raw_weights: the weights of the chosen experts are not normalized unless a key says so
   fused_mlp: one tensor for gate and up
   layer_norm: norms subtract the mean, too
@@ -44,6 +45,8 @@ FEATURES = {
     "qwen3next": {"ffn_norm": POST},
     "glm4moe": {"ffn_norm": POST, "raw_weights": True},
     "deepseek2": {"raw_weights": True, "latent": True},
+    "deepseek32": {"latent": True, "sigmoid": True, "index_halves": True},
+    "glm-dsa": {"latent": True, "sigmoid": True},
     "mistral4": {"raw_weights": True, "latent": True},
     "gemma2": {"global_every": 2},
     "gemma3": {"global_every": 6},

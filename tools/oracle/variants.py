@@ -70,6 +70,8 @@ PUZZLE_BLOCKS = [{"block_type": "mamba"}, *({"block_type": kind, "n_routed_exper
                                             for kind, n, n_used, size, shared, latent in (
                                                 ("moe", 4, 2, 32, 48, 24), ("attention", 0, 0, 0, 0, 0), ("moe", 8, 3, 48, 32, 16), ("mamba", 0, 0, 0, 0, 0),
                                                 ("moe", 6, 1, 16, 48, 24)))]
+# An indexer that selects 16 tokens, fewer than the 56 of the values.
+SPARSE = {**MLA, "q_lora_rank": 24, "index_n_heads": 8, "index_head_dim": 24, "index_topk": 16, "rms_norm_eps": 1e-6}
 GRANITE = {"embedding_multiplier": 3.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5, "logits_scaling": 4.0}
 GRANITE_HYBRID = {**GRANITE, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
                   "mamba_expand": 2, "mamba_chunk_size": 16, "shared_intermediate_size": 48, "num_hidden_layers": 3,
@@ -188,6 +190,12 @@ VARIANTS = {
     # Transformers normalizes the two latent vectors with an epsilon of 1e-6 and ignores rms_norm_eps; vLLM, SGLang and llama.cpp use rms_norm_eps.
     "glm4-moe-lite": ("glm4_moe_lite", {**MLA, "q_lora_rank": 24, "n_group": 1, "topk_group": 1, "rms_norm_eps": 1e-6}, None),
     "glm4-moe-lite-epsilon": ("glm4_moe_lite", {**MLA, "q_lora_rank": 24, "n_group": 1, "topk_group": 1}, None),
+    "deepseek-v32": ("deepseek_v32", {**SPARSE, "num_hidden_layers": 3, "n_group": 4, "topk_group": 2}, None),
+    "deepseek-v32-yarn": ("deepseek_v32", {**SPARSE, "n_group": 1, "topk_group": 1, "index_head_dim": 8, "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
+        "mscale": 1.0, "mscale_all_dim": 1.0}}, None),
+    "glm-moe-dsa": ("glm_moe_dsa", {**SPARSE, "num_hidden_layers": 3}, None),
+    "glm-moe-dsa-shared": ("glm_moe_dsa", {**SPARSE, "num_hidden_layers": 5, "indexer_types": ["full", "shared", "full", "shared", "shared"]}, None),
     "lfm2": ("lfm2", {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"], "block_multiple_of": 32}, None),
     "lfm2-with-vision": ("lfm2_vl", {
         "text_config": {**SMALL, "model_type": "lfm2", "num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"],

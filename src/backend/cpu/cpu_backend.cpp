@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "backend/cpu/attention/attention.h"
+#include "backend/cpu/attention/page_writer.h"
+#include "backend/cpu/indexer/indexer.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/low_rank/low_rank.h"
 #include "backend/cpu/matmul/matmul.h"
@@ -44,6 +46,8 @@ class CpuBackend final : public Backend {
         pool_(n_threads),
         matmul_(isa.matmul, memory_, pool_),
         attention_(isa.attention, memory_, pool_),
+        pages_(isa.attention, pool_),
+        indexer_(isa.indexer, memory_, pool_),
         low_rank_(isa.low_rank, pool_),
         state_(isa.state, memory_, pool_) {}
 
@@ -62,11 +66,12 @@ class CpuBackend final : public Backend {
   }
   uint64_t scratch_bytes(const WorkLimits& limits) const override {
     return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits) +
-           state_.scratch_bytes(limits);
+           indexer_.scratch_bytes(limits) + state_.scratch_bytes(limits);
   }
   void reserve(const WorkLimits& limits) override {
     matmul_.reserve(limits);
     attention_.reserve(limits);
+    indexer_.reserve(limits);
     state_.reserve(limits);
   }
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override;
@@ -142,8 +147,14 @@ class CpuBackend final : public Backend {
     state_.selective_scan(weights, runs, in, out);
   }
   size_t page_bytes(const KvGeometry& geometry) const override;
-  void write_kv(const KvTarget& kv, Rows k, Rows v) override;
+  void write_kv(const KvTarget& kv, Rows k, Rows v) override { pages_.write(kv, k, v); }
   void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override;
+  bool has_indexer() const override { return true; }
+  void write_index(const IndexTarget& to, Rows keys) override { indexer_.write(to, keys); }
+  void select_tokens(const IndexTarget& keys, const IndexShape& shape, Rows q, Rows weights,
+                     uint32_t* tokens) override {
+    indexer_.select(keys, shape, q, weights, tokens);
+  }
 
  private:
   template <class Body>
@@ -155,8 +166,6 @@ class CpuBackend final : public Backend {
     for_pieces(
         x, [&](size_t row, auto first, auto n) { kernel(row_of(x, row) + first, parameter, n); });
   }
-  // Writes K by channel of those pages that the run has filled.
-  void write_channels(const KvTarget& kv, const KvRun& run);
 
   const InstructionSet& isa_;
   const std::string name_;
@@ -164,6 +173,8 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   Matmul matmul_;
   Attention attention_;
+  PageWriter pages_;
+  Indexer indexer_;
   LowRank low_rank_;
   State state_;
 };
@@ -416,45 +427,6 @@ void CpuBackend::change_basis(Rows x, const HeadBasis& basis) {
 
 size_t CpuBackend::page_bytes(const KvGeometry& geometry) const {
   return size_t{geometry.n_layers} * geometry.n_kv_heads * layout_of(geometry).head_bytes();
-}
-
-void CpuBackend::write_kv(const KvTarget& kv, Rows k, Rows v) {
-  const uint32_t head_dim = kv.geometry.head_dim;
-  const bool has_values = kv.geometry.latent_dim == 0;
-  CHECK(k.n_cols == kv.geometry.n_kv_heads * head_dim && (!has_values || same_shape(k, v)));
-  check_runs(kv, k.n_rows);
-  const KvBlockLayout layout = layout_of(kv.geometry);
-  for (const KvRun& run : kv.runs) {
-    const Rows keys = k.slice(run.first_row, run.n_rows);
-    const Rows values = has_values ? v.slice(run.first_row, run.n_rows) : Rows{};
-    for_rows(keys, [&](size_t row) {
-      const auto token = static_cast<uint32_t>(run.first_position + row);
-      for (uint32_t head = 0; head < kv.geometry.n_kv_heads; ++head) {
-        const auto write = [&](const KvBlockLayout& as, std::byte* block) {
-          isa_.attention.write_token(as, block, token % kPageTokens,
-                                     row_of(keys, row) + head * head_dim,
-                                     has_values ? row_of(values, row) + head * head_dim : nullptr);
-        };
-        write(layout, run.pages[token / kPageTokens] + block_offset(kv, head));
-        if (run.open.empty()) continue;
-        write(layout.open_layout(), run.open[open_index(run, token)] + open_block_offset(kv, head));
-      }
-    });
-    if (layout.keys_by_channel) write_channels(kv, run);
-  }
-}
-
-void CpuBackend::write_channels(const KvTarget& kv, const KvRun& run) {
-  const KvBlockLayout layout = layout_of(kv.geometry);
-  const uint32_t first_page = run.first_position / kPageTokens;
-  const uint32_t n_full = (run.first_position + run.n_rows) / kPageTokens - first_page;
-  const uint32_t n_heads = kv.geometry.n_kv_heads;
-  pool_.run(size_t{n_full} * n_heads, [&](size_t item, uint32_t) {
-    const auto page = static_cast<uint32_t>(item / n_heads);
-    const auto head = static_cast<uint32_t>(item % n_heads);
-    isa_.attention.write_channels(layout, run.open[page] + open_block_offset(kv, head),
-                                  run.pages[first_page + page] + block_offset(kv, head));
-  });
 }
 
 void CpuBackend::attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {

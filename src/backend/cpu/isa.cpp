@@ -78,32 +78,33 @@ MatmulKernels with_bf16_products(const WeightRows& types, const ActivationKernel
 std::span<const InstructionSet> instruction_sets() {
   static const InstructionSet sets[] = {
       {"scalar", always, always, scalar::kRowKernels, scalar::kAttentionKernels,
-       scalar::kStateKernels, scalar::kLowRankKernels,
+       scalar::kStateKernels, scalar::kLowRankKernels, scalar::kIndexerKernels,
        matmul_of(
            scalar::kActivations,
            {scalar::kMostUsedTypes, scalar::kSmallTypes, scalar::kLowBitTypes, scalar::kGroupTypes,
             scalar::kCodeTypes, scalar::kTableTypes, scalar::kFp8Types})},
       {"avx2", has_avx2, always, avx2::kRowKernels, avx2::kAttentionKernels, avx2::kStateKernels,
-       avx2::kLowRankKernels,
+       avx2::kLowRankKernels, avx2::kIndexerKernels,
        matmul_of(avx2::kActivations,
                  {avx2::kMostUsedTypes, avx2::kSmallTypes, avx2::kLowBitTypes, avx2::kGroupTypes,
                   avx2::kCodeTypes, avx2::kTableTypes, avx2::kFp8Types})},
       {"avxvnni", has_avxvnni, always, avx2::kRowKernels, avx2::kAttentionKernels,
-       avx2::kStateKernels, avx2::kLowRankKernels,
+       avx2::kStateKernels, avx2::kLowRankKernels, avx2::kIndexerKernels,
        matmul_of(
            avxvnni::kActivations,
            {avxvnni::kMostUsedTypes, avxvnni::kSmallTypes, avxvnni::kLowBitTypes,
             avxvnni::kGroupTypes, avxvnni::kCodeTypes, avxvnni::kTableTypes, avxvnni::kFp8Types})},
       {"avx512", has_avx512, always, avx512::kRowKernels, avx512::kAttentionKernels,
-       avx512::kStateKernels, avx512::kLowRankKernels,
+       avx512::kStateKernels, avx512::kLowRankKernels, avx512::kIndexerKernels,
        matmul_of(avx512::kActivations,
                  {avx512::kMostUsedTypes, avx512::kSmallTypes, avx512::kLowBitTypes,
                   avx512::kGroupTypes, code_types(), avx512::kTableTypes, avx512::kFp8Types})},
       {"avx512bf16", has_avx512bf16, is_amd, avx512::kRowKernels, avx512::kAttentionKernels,
-       avx512::kStateKernels, avx512::kLowRankKernels,
+       avx512::kStateKernels, avx512::kLowRankKernels, avx512::kIndexerKernels,
        with_bf16_products(avx512bf16::kBf16Types, avx512bf16::kBf16Activations)},
       {"amx", has_amx, always, avx512::kRowKernels, amx::kAttentionKernels, avx512::kStateKernels,
-       avx512::kLowRankKernels, with_bf16_products(amx::kBf16Types, amx::kBf16Activations)},
+       avx512::kLowRankKernels, avx512::kIndexerKernels,
+       with_bf16_products(amx::kBf16Types, amx::kBf16Activations)},
   };
   return sets;
 }

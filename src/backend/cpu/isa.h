@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "backend/cpu/indexer/indexer_kernels.h"
 #include "backend/cpu/isa/kernels.h"
 #include "backend/cpu/low_rank/low_rank_kernels.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
@@ -20,6 +21,7 @@ struct InstructionSet {
   const AttentionKernels& attention;
   const StateKernels& state;
   const LowRankKernels& low_rank;
+  const IndexerKernels& indexer;
   const MatmulKernels matmul;
 };
 

@@ -25,14 +25,15 @@ struct QueryRow {
   // AttendTask::pages.
   const std::byte* open = nullptr;
 
-  // End of the sequence, if the row attends to positions after its token's. `position` is then the
-  // last position in its reach, which may lie after the end.
+  // End of the tokens in AttendTask::pages, if the row could read more according to its position:
+  // it attends to positions after its token's, or its pages hold copies of selected tokens, of
+  // which the last page may be partly filled although an open page follows.
   uint32_t n_tokens = UINT32_MAX;
 
   // Returns the position after the last token that the row reads from AttendTask::pages.
   uint32_t sealed_end() const {
-    if (open) return position / kPageTokens * kPageTokens;
-    return position < n_tokens ? position + 1 : n_tokens;
+    const uint32_t end = open ? position / kPageTokens * kPageTokens : position + 1;
+    return end < n_tokens ? end : n_tokens;
   }
 };
 

@@ -60,6 +60,8 @@ struct KvTarget {
 // kBoth: all tokens of its run, which must then be the whole sequence (bidirectional attention).
 enum class AttentionReach : uint8_t { kEarlier, kBoth };
 
+struct SelectedTokens;
+
 struct AttentionShape {
   uint32_t n_heads = 0;
   float scale = 0;     // scores = scale · q·k
@@ -73,12 +75,15 @@ struct AttentionShape {
   // null: none.
   const float* sinks = nullptr;
   AttentionReach reach = AttentionReach::kEarlier;
+  // If not null, rows attend to these tokens only. K must be latent (MLA).
+  const SelectedTokens* selected = nullptr;
 };
 
 // Attention heads of one kind of layer.
 struct HeadsUse {
   KvGeometry kv;
   uint32_t n_heads = 0;
+  uint32_t n_top = 0;  // SelectedTokens::n_top; 0: rows attend to all tokens
 };
 
 }  // namespace kvik

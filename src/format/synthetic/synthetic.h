@@ -99,6 +99,11 @@ struct ModelPreset : Geometry {
   // all layers but the first
   float limit = 0;
   float factor = 0;  // of the parts of layers in which attention has a state space beside it
+  struct Indexer {   // IndexerConfig
+    uint32_t n_heads = 0, head_dim = 0, n_top = 0;
+    uint64_t shared_layers = 0;  // a bit per layer: layers that share the selection of another
+  };
+  Indexer indexer = {};
 };
 
 std::span<const ModelPreset> model_presets();

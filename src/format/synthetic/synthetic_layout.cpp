@@ -190,6 +190,16 @@ void add_latent_keys(const ModelPreset& p, const AddKey& add) {
   add("attention.key_length_mla", uint64_t{l.qk_nope_head_dim + l.qk_rope_head_dim});
   add("attention.value_length_mla", uint64_t{l.value_dim});
   add("rope.dimension_count", uint64_t{l.qk_rope_head_dim});
+  const ModelPreset::Indexer& indexer = p.indexer;
+  if (indexer.n_top == 0) return;
+  add("attention.indexer.head_count", uint64_t{indexer.n_heads});
+  add("attention.indexer.key_length", uint64_t{indexer.head_dim});
+  add("attention.indexer.top_k", uint64_t{indexer.n_top});
+  if (indexer.shared_layers == 0) return;
+  std::vector<bool> has_own;
+  for (uint32_t i = 0; i < p.n_layers; ++i)
+    has_own.push_back((indexer.shared_layers >> i & 1) == 0);
+  add("attention.indexer.types", std::move(has_own));
 }
 
 void add_delta_keys(const ModelPreset& p, const AddKey& add) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/ops/indexer.h"
 #include "base/check.h"
 #include "catalogue/tensor_roles.h"
 #include "model/open_pages.h"
@@ -62,10 +63,15 @@ LimitModel::LayerAttention LimitModel::attention_of(const AttentionConfig& a, Kv
   const uint64_t kv_bytes =
       a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
                     : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
-  return {.window = a.window,
-          .key_ops = 2.0 * a.n_heads * (a.head_dim + a.latent.rank),
-          .value_ops = a.latent.rank ? 0.0 : 2.0 * a.n_heads * a.head_dim,
-          .kv_bytes = static_cast<double>(kv_bytes)};
+  const IndexerConfig& indexer = a.indexer;
+  const bool selects = indexer.is_own();
+  return {
+      .window = indexer.n_top > 0 ? indexer.n_top : a.window,
+      .key_ops = 2.0 * a.n_heads * (a.head_dim + a.latent.rank),
+      .value_ops = a.latent.rank ? 0.0 : 2.0 * a.n_heads * a.head_dim,
+      .kv_bytes = static_cast<double>(kv_bytes),
+      .index_ops = selects ? 2.0 * indexer.n_heads * indexer.head_dim : 0.0,
+      .index_bytes = selects ? static_cast<double>(index_key_bytes(type, indexer.head_dim)) : 0.0};
 }
 
 Result<LimitModel> LimitModel::of(const std::string& spec, const LoadedModel& loaded) {
@@ -130,6 +136,10 @@ Work LimitModel::work(const BenchCase& bench) const {
     add(work, keys_, n_rows * layer.key_ops * n_seen);
     add(work, values_, n_rows * layer.value_ops * n_seen);
     work.bytes += n_kv_reads * layer.kv_bytes * n_seen;
+    if (layer.index_ops == 0) continue;
+    const double n_scored = tokens_seen(0, bench);
+    add(work, Arithmetic::kF32, n_rows * layer.index_ops * n_scored);
+    work.bytes += n_kv_reads * layer.index_bytes * n_scored;
   }
   return work;
 }

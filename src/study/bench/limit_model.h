@@ -58,6 +58,8 @@ class LimitModel {
     uint32_t window;            // in tokens; 0: the layer attends to all tokens
     double key_ops, value_ops;  // latent K, which is also V, counts as K
     double kv_bytes;
+    // The cost of an indexer for each earlier token, whether it is selected or not.
+    double index_ops, index_bytes;
   };
   static LayerAttention attention_of(const AttentionConfig& attention, KvType type,
                                      bool keys_by_channel);

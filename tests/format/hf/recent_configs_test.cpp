@@ -233,5 +233,39 @@ TEST(HfConfig, blocks_of_nemotron_3_puzzle_state_what_differs_between_layers) {
   }
 }
 
+TEST(HfConfig, layers_with_an_indexer_are_a_list_a_pattern_or_a_distance) {
+  const auto glm = [](std::string_view more) {
+    return config("glm_moe_dsa",
+                  fmt::format(R"("kv_lora_rank":32,"q_lora_rank":24,"qk_nope_head_dim":16,
+                                 "qk_rope_head_dim":8,"v_head_dim":16,"n_routed_experts":8,
+                                 "num_experts_per_tok":2,"moe_intermediate_size":32{}{})",
+                              more.empty() ? "" : ",", more));
+  };
+  const auto own_of = [&](std::string_view more) {
+    const auto model = read_config(read(glm(more)).metadata);
+    EXPECT_TRUE(model) << model.error().message;
+    std::string own;
+    for (const LayerConfig& layer : model->layers) {
+      own += layer.attention().indexer.is_own() ? 'F' : 'S';
+    }
+    return own;
+  };
+  EXPECT_EQ(own_of(""), "FFFFFF");
+  EXPECT_EQ(own_of(R"("indexer_types":["full","shared","full","full","shared","shared"])"),
+            "FSFFSS");
+  EXPECT_EQ(own_of(R"("index_topk_pattern":"FFSSFS")"), "FFSSFS");
+  EXPECT_EQ(own_of(R"("index_topk_freq":4)"), "FFSSSF");
+  EXPECT_EQ(own_of(R"("index_topk_freq":3,"index_skip_topk_offset":1)"), "FSSFSS");
+  const auto model = read_config(read(glm(R"("index_topk":16,"index_n_heads":4)")).metadata);
+  EXPECT_EQ(model->attention().indexer.n_top, 16u);
+  EXPECT_EQ(model->attention().indexer.n_heads, 4u);
+  EXPECT_EQ(model->attention().indexer.head_dim, 128u);
+  for (const auto& [more, message] :
+       {std::pair(R"("indexer_types":["full"])", "full or shared for each of 6 layers"),
+        std::pair(R"("index_topk_pattern":"FFSSFX")", "full or shared for each of 6 layers")}) {
+    EXPECT_THAT(error_of(glm(more)).message, HasSubstr(message)) << more;
+  }
+}
+
 }  // namespace
 }  // namespace kvik::hf

@@ -33,9 +33,53 @@ SplitRange common(SplitRange a, SplitRange b) {
 }  // namespace
 
 Attention::Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool)
-    : kernels_(kernels), memory_(memory), pool_(pool), scratch_(pool.n_threads()) {}
+    : kernels_(kernels),
+      memory_(memory),
+      pool_(pool),
+      scratch_(pool.n_threads()),
+      selected_(memory, pool) {}
 
 void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
+  if (shape.selected) return run_selected(kv, shape, q, out);
+  run_rows(kv, shape, q, out, nullptr);
+}
+
+// In each run, the first rows are those that could attend to so few tokens that they attend to all.
+void Attention::run_selected(const KvTarget& kv, AttentionShape shape, Rows q, Rows out) {
+  const SelectedTokens selected = *shape.selected;
+  shape.selected = nullptr;
+  full_runs_.clear();
+  selected_rows_.clear();
+  for (const KvRun& run : kv.runs) {
+    uint32_t n_full = 0;
+    for (uint32_t i = 0; i < run.n_rows; ++i) {
+      const uint32_t position = run.first_position + i;
+      if (n_visible(position, shape.window) <= selected.n_top) {
+        ++n_full;
+        continue;
+      }
+      const uint32_t row = run.first_row + i;
+      selected_rows_.push_back(
+          {&run, row, position, selected.tokens + size_t{selected.rows[row]} * selected.n_top});
+    }
+    if (n_full == 0) continue;
+    full_runs_.push_back(run);
+    full_runs_.back().n_rows = n_full;
+  }
+  if (!full_runs_.empty()) {
+    run_rows({.geometry = kv.geometry, .layer = kv.layer, .runs = full_runs_}, shape, q, out,
+             nullptr);
+  }
+  shape.window = 0;
+  for (size_t first = 0; first < selected_rows_.size(); first += selected_.n_rows_max()) {
+    const auto rest = std::span<const SelectedPages::Row>(selected_rows_).subspan(first);
+    selected_.gather(kv, selected.n_top, rest.first(std::min(rest.size(), selected_.n_rows_max())));
+    run_rows(selected_.target(), shape, q, out, &selected_);
+  }
+}
+
+void Attention::run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out,
+                         const SelectedPages* copies) {
   Call call{kv, shape, shape.n_heads / kv.geometry.n_kv_heads, 0};
   const KvBlockLayout layout = layout_of(kv.geometry);
   call.row_floats = partial_floats(layout, call.group);
@@ -43,6 +87,7 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
     grow(scratch, memory_, kernels_.scratch_floats(layout, call.group));
   }
   list_slices(call, q, out);
+  for (size_t i = 0; copies && i < rows_.size(); ++i) rows_[i].n_tokens = copies->n_sealed(i);
   choose_slices_to_split(call);
   if (!to_split_.empty()) return run_waves(call);
   pool_.run(whole_.size() * kv.geometry.n_kv_heads,
@@ -68,7 +113,12 @@ Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
 
 uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
   const Needs needs = needs_of(limits);
-  return (pool_.n_threads() * needs.scratch + needs.merged + needs.partials) * sizeof(float);
+  uint64_t of_copies = 0;
+  for (const HeadsUse& use : limits.heads) {
+    of_copies = std::max(of_copies, selected_.scratch_bytes(use));
+  }
+  return (pool_.n_threads() * needs.scratch + needs.merged + needs.partials) * sizeof(float) +
+         of_copies;
 }
 
 void Attention::reserve(const WorkLimits& limits) {
@@ -76,6 +126,12 @@ void Attention::reserve(const WorkLimits& limits) {
   for (Buffer& scratch : scratch_) grow(scratch, memory_, needs.scratch);
   grow(merged_, memory_, needs.merged);
   grow(partials_, memory_, needs.partials);
+  for (const HeadsUse& use : limits.heads) {
+    if (use.n_top == 0) continue;
+    selected_.reserve(use);
+    selected_rows_.reserve(limits.n_rows);
+    full_runs_.reserve(limits.n_sequences);
+  }
   const size_t n_slices = limits.n_rows / kSliceRows + std::min(limits.n_rows, limits.n_sequences);
   rows_.reserve(limits.n_rows);
   whole_.reserve(n_slices);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/attention/selected_pages.h"
 #include "backend/cpu/isa/kernels.h"
 #include "backend/layout/attention_plan.h"
 #include "base/thread_pool.h"
@@ -16,6 +17,8 @@ namespace kvik::cpu {
 // merged in ascending order, if there are too few slices to keep all threads busy, or if they
 // belong to short runs some of which share pages (AttentionPlan). Other slices are computed as a
 // whole, with an item of work for each KV head. The bits are the same in both cases.
+//
+// Rows that attend to selected tokens read copies of them (SelectedPages), a few rows at a time.
 class Attention {
  public:
   Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool);
@@ -48,6 +51,10 @@ class Attention {
   };
 
   Needs needs_of(const WorkLimits& limits) const;
+  void run_selected(const KvTarget& kv, AttentionShape shape, Rows q, Rows out);
+  // Computes the rows of `kv`; `copies`, if not null, are the pages that it has.
+  void run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out,
+                const SelectedPages* copies);
   void list_slices(const Call& call, Rows q, Rows out);
   void choose_slices_to_split(const Call& call);
   void run_waves(const Call& call);
@@ -67,6 +74,9 @@ class Attention {
   std::vector<Buffer> scratch_;     // by thread
   Buffer merged_;                   // [slice to split][KV head]: results merged so far
   Buffer partials_;                 // [unit of the current wave][KV head]
+  SelectedPages selected_;
+  std::vector<SelectedPages::Row> selected_rows_;
+  std::vector<KvRun> full_runs_;  // the rows of a call that attend to all tokens
 };
 
 }  // namespace kvik::cpu

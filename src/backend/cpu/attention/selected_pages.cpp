@@ -1,0 +1,155 @@
+#include "backend/cpu/attention/selected_pages.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/layout/kv_block.h"
+#include "base/check.h"
+
+namespace kvik::cpu {
+namespace {
+
+constexpr size_t kFewRows = 8;
+constexpr uint32_t kItemTokens = 256;  // tokens per item of work
+constexpr uint32_t kLanes = 16;
+
+// Latent K of a page (kv_block.h): units of equal size as [32 / 16][n_units][16 tokens], then
+// scales as [n_scales][32 tokens].
+struct TokenLayout {
+  uint32_t unit_bytes, n_units, scale_bytes, n_scales;
+  size_t scales_at() const { return size_t{kPageTokens} * n_units * unit_bytes; }
+};
+
+TokenLayout token_layout(const KvBlockLayout& layout) {
+  switch (layout.key_type()) {
+    case KvType::kF32:
+      return {sizeof(float), layout.head_dim, 0, 0};
+    case KvType::kBF16:
+      return {sizeof(uint16_t), layout.head_dim, 0, 0};
+    case KvType::kInt8:
+      return {4, (layout.head_dim + 3) / 4, sizeof(float), layout.n_key_groups()};
+    case KvType::kInt8Int4:
+    case KvType::kInt4:
+      break;
+  }
+  return {4, (layout.head_dim + 7) / 8, sizeof(uint16_t), layout.n_key_groups()};
+}
+
+template <class Unit>
+void copy_units(uint32_t n, const std::byte* from, uint32_t token, std::byte* to,
+                uint32_t to_token) {
+  const auto* in =
+      reinterpret_cast<const Unit*>(from) + size_t{token / kLanes} * n * kLanes + token % kLanes;
+  auto* out =
+      reinterpret_cast<Unit*>(to) + size_t{to_token / kLanes} * n * kLanes + to_token % kLanes;
+  for (uint32_t i = 0; i < n; ++i) out[size_t{i} * kLanes] = in[size_t{i} * kLanes];
+}
+
+// Copies a token from one block to another; tokens are counted from the beginning of the page.
+void copy_token(const TokenLayout& layout, const std::byte* from, uint32_t token, std::byte* to,
+                uint32_t to_token) {
+  if (layout.unit_bytes == 4) {
+    copy_units<uint32_t>(layout.n_units, from, token, to, to_token);
+  } else {
+    copy_units<uint16_t>(layout.n_units, from, token, to, to_token);
+  }
+  const size_t row_bytes = size_t{kPageTokens} * layout.scale_bytes;
+  for (uint32_t i = 0; i < layout.n_scales; ++i) {
+    const size_t at = layout.scales_at() + i * row_bytes;
+    std::memcpy(to + at + size_t{to_token} * layout.scale_bytes,
+                from + at + size_t{token} * layout.scale_bytes, layout.scale_bytes);
+  }
+}
+
+uint32_t pages_of(uint32_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
+
+void grow_to(Buffer& buffer, Memory& memory, size_t n_bytes) {
+  if (buffer.size() < n_bytes) buffer = memory.allocate(n_bytes);
+}
+
+}  // namespace
+
+size_t SelectedPages::n_rows_max() const { return std::max<size_t>(kFewRows, pool_.n_threads()); }
+
+uint64_t SelectedPages::scratch_bytes(const HeadsUse& use) const {
+  if (use.n_top == 0) return 0;
+  const KvBlockLayout layout = layout_of(use.kv);
+  return n_rows_max() *
+         (pages_of(use.n_top) * layout.head_bytes() + layout.open_layout().head_bytes());
+}
+
+void SelectedPages::reserve(const HeadsUse& use) {
+  if (use.n_top == 0) return;
+  const KvBlockLayout layout = layout_of(use.kv);
+  grow_to(pages_, memory_, n_rows_max() * pages_of(use.n_top) * layout.head_bytes());
+  grow_to(open_, memory_, n_rows_max() * layout.open_layout().head_bytes());
+  addresses_.reserve(n_rows_max() * pages_of(use.n_top));
+  open_addresses_.reserve(n_rows_max());
+  runs_.reserve(n_rows_max());
+  n_sealed_.reserve(n_rows_max());
+}
+
+void SelectedPages::gather(const KvTarget& kv, uint32_t n_top, std::span<const Row> rows) {
+  CHECK(kv.geometry.latent_dim != 0 && kv.geometry.n_kv_heads == 1);
+  CHECK(!rows.empty() && rows.size() <= n_rows_max());
+  geometry_ = kv.geometry;
+  geometry_.n_layers = 1;
+  reserve({geometry_, 1, n_top});
+  const KvBlockLayout layout = layout_of(geometry_);
+  const size_t n_pages = pages_of(n_top);
+  const size_t open_bytes = layout.open_layout().head_bytes();
+  addresses_.clear();
+  open_addresses_.clear();
+  runs_.clear();
+  n_sealed_.clear();
+  for (size_t i = 0; i < rows.size() * n_pages; ++i) {
+    addresses_.push_back(pages_.data() + i * layout.head_bytes());
+  }
+  for (size_t i = 0; i < rows.size(); ++i) open_addresses_.push_back(open_.data() + i * open_bytes);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    const uint32_t page_begin = row.position / kPageTokens * kPageTokens;
+    const uint32_t* end = row.tokens + n_top;
+    const auto n_sealed = static_cast<uint32_t>(
+        row.run->open.empty() ? n_top : std::lower_bound(row.tokens, end, page_begin) - row.tokens);
+    const uint32_t n_open = n_top - n_sealed;
+    // The row's position among its tokens: in the open page if there are tokens in it.
+    const uint32_t position =
+        n_open > 0 ? pages_of(n_sealed) * kPageTokens + n_open - 1 : n_sealed - 1;
+    runs_.push_back({.pages = std::span(addresses_).subspan(i * n_pages, n_pages),
+                     .first_position = position,
+                     .first_row = row.row,
+                     .n_rows = 1,
+                     .open = std::span(open_addresses_).subspan(i, n_open > 0 ? 1 : 0)});
+    n_sealed_.push_back(n_sealed);
+  }
+  const uint32_t n_items = (n_top + kItemTokens - 1) / kItemTokens;
+  pool_.run(rows.size() * n_items, [&](size_t item, uint32_t) {
+    const auto begin = static_cast<uint32_t>(item % n_items) * kItemTokens;
+    copy_tokens(kv, rows[item / n_items], item / n_items, begin,
+                std::min(n_top, begin + kItemTokens));
+  });
+}
+
+// Copies tokens [begin, end) of a row's list.
+void SelectedPages::copy_tokens(const KvTarget& kv, const Row& row, size_t index, uint32_t begin,
+                                uint32_t end) const {
+  const KvBlockLayout layout = layout_of(geometry_);
+  const TokenLayout sealed = token_layout(layout);
+  const TokenLayout open = token_layout(layout.open_layout());
+  const uint32_t n_sealed = n_sealed_[index];
+  const KvRun& to = runs_[index];
+  for (uint32_t i = begin; i < end; ++i) {
+    const uint32_t token = row.tokens[i];
+    const uint32_t in_page = token % kPageTokens;
+    if (i < n_sealed) {
+      copy_token(sealed, row.run->pages[token / kPageTokens] + block_offset(kv, 0), in_page,
+                 to.pages[i / kPageTokens], i % kPageTokens);
+    } else {
+      copy_token(open, row.run->open[open_index(*row.run, token)] + open_block_offset(kv, 0),
+                 in_page, to.open[0], i - n_sealed);
+    }
+  }
+}
+
+}  // namespace kvik::cpu

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/thread_pool.h"
+
+namespace kvik::cpu {
+
+// Pages with copies of the tokens that rows attend to (SelectedTokens), in ascending order of their
+// positions, as if they were a context of their own. A copy has the bytes of the original. Latent K
+// of one KV head only. The buffers grow to the maximum needed and are never freed.
+class SelectedPages {
+ public:
+  SelectedPages(Memory& memory, ThreadPool& pool) : memory_(memory), pool_(pool) {}
+
+  // A row, and the positions of its tokens.
+  struct Row {
+    const KvRun* run;
+    uint32_t row;  // of q and out
+    uint32_t position;
+    const uint32_t* tokens;
+  };
+
+  // Returns the number of rows that gather() takes at most.
+  size_t n_rows_max() const;
+  // Copies n_top tokens of each row. The earlier copies are lost.
+  void gather(const KvTarget& kv, uint32_t n_top, std::span<const Row> rows);
+
+  // Return what attention reads after gather(): a run for each row, with its number of tokens in
+  // `pages`, which may end inside a page. The other tokens are in the run's open page.
+  KvTarget target() const { return {.geometry = geometry_, .layer = 0, .runs = runs_}; }
+  uint32_t n_sealed(size_t row) const { return n_sealed_[row]; }
+
+  // Return the bytes of the buffers for such heads, and allocate them.
+  uint64_t scratch_bytes(const HeadsUse& use) const;
+  void reserve(const HeadsUse& use);
+
+ private:
+  void copy_tokens(const KvTarget& kv, const Row& row, size_t index, uint32_t begin,
+                   uint32_t end) const;
+
+  Memory& memory_;
+  ThreadPool& pool_;
+  KvGeometry geometry_;  // of one layer
+  Buffer pages_, open_;  // [rows][pages], [rows]
+  std::vector<std::byte*> addresses_, open_addresses_;
+  std::vector<KvRun> runs_;
+  std::vector<uint32_t> n_sealed_;
+};
+
+}  // namespace kvik::cpu

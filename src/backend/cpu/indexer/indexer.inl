@@ -1,0 +1,89 @@
+// Kernels of indexer_kernels.h. Included inside the namespace of an instruction set, after its
+// vector functions.
+
+namespace {
+
+// Heads whose products with a page are computed together: with the two vectors of a page, eight
+// chains.
+constexpr uint32_t kHeadsAtOnce = 4;
+static_assert(kPageTokens == 2 * kLanes);
+
+inline F32x16 load_keys(const float* p) { return load(p); }
+inline F32x16 load_keys(const uint16_t* p) { return load_bf16(p); }
+
+inline void store_keys(float* p, F32x16 v) { store(p, v); }
+inline void store_keys(uint16_t* p, F32x16 v) { store_bf16(p, v); }
+
+// Scores of the tokens of a page.
+struct PageScores {
+  F32x16 low, high;
+};
+
+// Adds n heads, starting at `head`.
+template <uint32_t n, class Element>
+inline PageScores with_heads(const ScoreTask& t, const Element* keys, uint32_t head,
+                             PageScores scores) {
+  const float* q = t.q + size_t{head} * t.dim;
+  const Element* high_keys = keys + size_t{t.dim} * kLanes;
+  F32x16 low[n], high[n];
+  for (uint32_t h = 0; h < n; ++h) low[h] = high[h] = zero();
+  for (uint32_t d = 0; d < t.dim; ++d) {
+    const F32x16 k = load_keys(keys + size_t{d} * kLanes);
+    const F32x16 high_k = load_keys(high_keys + size_t{d} * kLanes);
+    for (uint32_t h = 0; h < n; ++h) {
+      const F32x16 x = set1(q[size_t{h} * t.dim + d]);
+      low[h] = fma(x, k, low[h]);
+      high[h] = fma(x, high_k, high[h]);
+    }
+  }
+  for (uint32_t h = 0; h < n; ++h) {
+    const F32x16 weight = set1(t.weights[head + h]);
+    scores.low = fma(weight, max(low[h], zero()), scores.low);
+    scores.high = fma(weight, max(high[h], zero()), scores.high);
+  }
+  return scores;
+}
+
+template <class Element>
+inline void score_pages(const ScoreTask& t) {
+  for (uint32_t page = 0; page < t.n_pages; ++page) {
+    const auto* keys = reinterpret_cast<const Element*>(t.pages[page] + t.offset);
+    PageScores scores = {zero(), zero()};
+    uint32_t head = 0;
+    for (; head + kHeadsAtOnce <= t.n_heads; head += kHeadsAtOnce) {
+      scores = with_heads<kHeadsAtOnce>(t, keys, head, scores);
+    }
+    for (; head < t.n_heads; ++head) scores = with_heads<1>(t, keys, head, scores);
+    store(t.scores + size_t{page} * kPageTokens, scores.low);
+    store(t.scores + size_t{page} * kPageTokens + kLanes, scores.high);
+  }
+}
+
+inline void score(const ScoreTask& task) {
+  if (task.type == KvType::kF32) return score_pages<float>(task);
+  score_pages<uint16_t>(task);
+}
+
+template <class Element>
+inline void write_elements(uint32_t dim, std::byte* keys, uint32_t token, const float* key) {
+  auto* out = reinterpret_cast<Element*>(keys) + size_t{token / kLanes} * dim * kLanes;
+  for (uint32_t d = 0; d < dim; d += kLanes) {
+    const uint32_t n = dim - d < kLanes ? dim - d : kLanes;
+    Element row[kLanes];
+    store_keys(row, load_first(key + d, n));
+    for (uint32_t i = 0; i < n; ++i) out[size_t{d + i} * kLanes + token % kLanes] = row[i];
+  }
+}
+
+inline void write_key(KvType type, uint32_t dim, std::byte* keys, uint32_t token,
+                      const float* key) {
+  if (type == KvType::kF32) return write_elements<float>(dim, keys, token, key);
+  write_elements<uint16_t>(dim, keys, token, key);
+}
+
+}  // namespace
+
+const IndexerKernels kIndexerKernels = {
+    .write_key = write_key,
+    .score = score,
+};

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/kv_type.h"
+
+// Kernels of indexers on the CPU (ops/indexer.h), one table per instruction set. All tables give
+// the same bits:
+//   dot[h] = Σd q[h][d] · k[t][d]          a chain of fma over d ascending, from 0
+//   score[t] = Σh weight[h] · max(dot[h], 0)   a chain of fma over h ascending, from 0
+// Tokens are in lanes, so that a score does not depend on other tokens.
+namespace kvik::cpu {
+
+// Scores of one row for all tokens of some pages.
+struct ScoreTask {
+  KvType type;
+  uint32_t dim;
+  uint32_t n_heads;
+  const float* q;        // [n_heads, dim]
+  const float* weights;  // [n_heads]
+  const std::byte* const* pages;
+  uint32_t n_pages;
+  size_t offset;  // of the index keys in a page
+  float* scores;  // [n_pages · kPageTokens]
+};
+
+struct IndexerKernels {
+  // Writes the index key of a token into the index keys of a page. key: [dim]
+  void (*write_key)(KvType type, uint32_t dim, std::byte* keys, uint32_t token_in_page,
+                    const float* key);
+  void (*score)(const ScoreTask& task);
+};
+
+namespace scalar {
+extern const IndexerKernels kIndexerKernels;
+}
+namespace avx2 {
+extern const IndexerKernels kIndexerKernels;
+}
+namespace avx512 {
+extern const IndexerKernels kIndexerKernels;
+}
+
+}  // namespace kvik::cpu

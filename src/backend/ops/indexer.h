@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backend/ops/attention.h"
+#include "tensor/kv_type.h"
+
+namespace kvik {
+
+// An indexer selects the tokens that a row of attention reads: those with the highest scores,
+//   score[t] = Σh weight[h] · max(q[h] · k[t], 0),
+// where k[t] is the index key of token t (DeepSeek-V3.2, 2025). A page holds the index keys of its
+// tokens for each layer with an indexer, as [32 / 16][dim][16 tokens] in f32 or bf16.
+
+// The index keys of one layer, and the sequences that they belong to. Keys have no open pages.
+struct IndexTarget {
+  size_t offset = 0;  // of the layer's index keys in a page
+  KvType type = KvType::kF32;
+  uint32_t dim = 0;
+  std::span<const KvRun> runs;
+};
+
+// Returns the type of the index keys in pages of that type: levels of 8 or 4 bits would change
+// which tokens are selected.
+constexpr KvType index_key_type(KvType type) {
+  return type == KvType::kF32 ? KvType::kF32 : KvType::kBF16;
+}
+// Returns the bytes of one token's index key, and of those of a page.
+constexpr uint64_t index_key_bytes(KvType type, uint64_t dim) {
+  return row_bytes(index_key_type(type), dim);
+}
+constexpr uint64_t index_page_bytes(KvType type, uint64_t dim) {
+  return kPageTokens * index_key_bytes(type, dim);
+}
+
+struct IndexShape {
+  uint32_t n_heads = 0;
+  uint32_t n_top = 0;   // number of tokens to select
+  uint32_t window = 0;  // as in AttentionShape
+};
+
+// Tokens that rows attend to instead of all that they could attend to. Row i has the list
+// tokens[rows[i] · n_top …] of n_top positions, ascending; a row that could attend to at most n_top
+// tokens attends to all of them, and its list is undefined.
+struct SelectedTokens {
+  const uint32_t* tokens = nullptr;  // in the backend's memory
+  uint32_t n_top = 0;
+  std::span<const uint32_t> rows;
+};
+
+// Returns the number of tokens that a row could attend to.
+constexpr uint32_t n_visible(uint32_t position, uint32_t window) {
+  return window != 0 && position + 1 > window ? window : position + 1;
+}
+
+}  // namespace kvik

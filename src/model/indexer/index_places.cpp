@@ -1,0 +1,46 @@
+#include "model/indexer/index_places.h"
+
+#include "base/check.h"
+#include "model/model.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint64_t kLineBytes = 64;
+
+// Returns the end of the index keys of the group's layers before `end`.
+uint64_t index_end(const ModelConfig& config, const LayerGroups& groups, uint32_t group,
+                   uint32_t end, KvType type, const Backend& backend) {
+  const uint64_t kv_bytes = backend.page_bytes(kv_geometry(groups, group, type));
+  uint64_t at = (kv_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+  bool has_index = false;
+  for (uint32_t layer = 0; layer < end; ++layer) {
+    const uint64_t n_bytes = index_token_bytes(config.layers[layer], type);
+    if (n_bytes == 0 || groups.places[layer].group != group) continue;
+    has_index = true;
+    at += kPageTokens * n_bytes;
+  }
+  return has_index || end < config.layers.size() ? at : kv_bytes;
+}
+
+}  // namespace
+
+uint64_t index_token_bytes(const LayerConfig& layer, KvType type) {
+  const AttentionConfig* attention = layer.if_attention();
+  if (!attention || !attention->indexer.is_own()) return 0;
+  return index_key_bytes(type, attention->indexer.head_dim);
+}
+
+uint64_t bytes_with_index(const ModelConfig& config, const LayerGroups& groups, uint32_t group,
+                          KvType type, const Backend& backend) {
+  return index_end(config, groups, group, static_cast<uint32_t>(config.layers.size()), type,
+                   backend);
+}
+
+uint64_t index_offset(const ModelConfig& config, const LayerGroups& groups, uint32_t layer,
+                      KvType type, const Backend& backend) {
+  CHECK(config.layers[layer].attention().indexer.is_own());
+  return index_end(config, groups, groups.places[layer].group, layer, type, backend);
+}
+
+}  // namespace kvik

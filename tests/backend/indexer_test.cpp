@@ -1,0 +1,339 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/random_matrix.h"
+#include "tensor/half.h"
+
+// Indexers, and attention to the tokens that they select.
+namespace kvik {
+namespace {
+
+using testing::OwnedRows;
+using testing::random_floats;
+using testing::same_bytes;
+
+std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads = 2) {
+  auto backend = make_cpu_backend({n_threads, std::string(isa)});
+  EXPECT_TRUE(backend);
+  return std::move(*backend);
+}
+
+// Pages that hold NaN until something is written to them.
+class Pages {
+ public:
+  Pages(Backend& backend, size_t n_pages, size_t n_bytes) {
+    for (size_t i = 0; i < n_pages; ++i) {
+      buffers_.push_back(backend.memory().allocate(n_bytes));
+      std::memset(buffers_.back().data(), 0xff, n_bytes);
+      addresses.push_back(buffers_.back().data());
+    }
+  }
+  std::vector<std::byte*> addresses;
+
+ private:
+  std::vector<Buffer> buffers_;
+};
+
+struct IndexCase {
+  KvType type = KvType::kF32;
+  uint32_t n_tokens = 150;
+  uint32_t n_heads = 6;
+  uint32_t dim = 24;
+  uint32_t n_top = 16;
+  uint32_t window = 0;
+  size_t offset = 64;
+};
+
+std::vector<float> numbers(uint32_t seed, uint32_t first_row, uint32_t n_rows, uint32_t width) {
+  std::vector<float> all;
+  for (uint32_t row = first_row; row < first_row + n_rows; ++row) {
+    const auto values = random_floats(width, seed + 100 * row);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+// Writes the tokens and selects those of each row, in chunks. A row that could attend to at most
+// n_top tokens has an empty list.
+std::vector<std::vector<uint32_t>> selected(Backend& backend, const IndexCase& c, uint32_t chunk,
+                                            float query_factor = 1.0f) {
+  Pages pages(backend, (c.n_tokens + kPageTokens - 1) / kPageTokens,
+              c.offset + index_page_bytes(c.type, c.dim));
+  std::vector<std::vector<uint32_t>> lists;
+  for (uint32_t first = 0; first < c.n_tokens; first += chunk) {
+    const uint32_t n = std::min(chunk, c.n_tokens - first);
+    const KvRun run{pages.addresses, first, 0, n};
+    const IndexTarget target{c.offset, index_key_type(c.type), c.dim, {&run, 1}};
+    Memory& memory = backend.memory();
+    backend.write_index(target, OwnedRows(memory, n, c.dim, numbers(1, first, n, c.dim)).rows);
+    std::vector<float> queries = numbers(2, first, n, c.n_heads * c.dim);
+    for (float& x : queries) x *= query_factor;
+    const OwnedRows q(memory, n, c.n_heads * c.dim, queries);
+    const OwnedRows weights(memory, n, c.n_heads, numbers(3, first, n, c.n_heads));
+    std::vector<uint32_t> tokens(size_t{n} * c.n_top, UINT32_MAX);
+    backend.select_tokens(target, {c.n_heads, c.n_top, c.window}, q.rows, weights.rows,
+                          tokens.data());
+    for (uint32_t i = 0; i < n; ++i) {
+      const auto begin = tokens.begin() + static_cast<ptrdiff_t>(size_t{i} * c.n_top);
+      lists.emplace_back(begin, begin + c.n_top);
+      if (n_visible(first + i, c.window) > c.n_top) continue;
+      for (const uint32_t token : lists.back()) EXPECT_EQ(token, UINT32_MAX);
+      lists.back().clear();
+    }
+  }
+  return lists;
+}
+
+// The formula in double; the scores of these numbers differ by more than its rounding errors.
+std::vector<uint32_t> expected(const IndexCase& c, uint32_t position) {
+  const uint32_t n = n_visible(position, c.window);
+  if (n <= c.n_top) return {};
+  const auto q = numbers(2, position, 1, c.n_heads * c.dim);
+  const auto weights = numbers(3, position, 1, c.n_heads);
+  std::vector<double> scores;
+  for (uint32_t t = position + 1 - n; t <= position; ++t) {
+    auto key = numbers(1, t, 1, c.dim);
+    if (c.type != KvType::kF32) {
+      for (float& x : key) x = bf16_to_f32(f32_to_bf16(x));
+    }
+    double score = 0;
+    for (uint32_t h = 0; h < c.n_heads; ++h) {
+      double dot = 0;
+      for (uint32_t d = 0; d < c.dim; ++d) dot += double{q[h * c.dim + d]} * key[d];
+      score += weights[h] * std::max(dot, 0.0);
+    }
+    scores.push_back(score);
+  }
+  std::vector<uint32_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return scores[a] > scores[b]; });
+  order.resize(c.n_top);
+  for (uint32_t& token : order) token += position + 1 - n;
+  std::ranges::sort(order);
+  return order;
+}
+
+TEST(Indexer, the_tokens_with_the_highest_scores_are_selected) {
+  for (const KvType type : {KvType::kF32, KvType::kInt8}) {
+    for (const uint32_t window : {0u, 40u}) {
+      for (const auto& [n_heads, dim] : {std::pair(6u, 24u), {8u, 16u}, {1u, 40u}}) {
+        const IndexCase c{.type = type, .n_heads = n_heads, .dim = dim, .window = window};
+        const auto lists = selected(*backend_of("scalar"), c, 64);
+        for (uint32_t row = 0; row < c.n_tokens; ++row) {
+          ASSERT_EQ(lists[row], expected(c, row)) << name_of(type) << " row " << row;
+        }
+      }
+    }
+  }
+}
+
+TEST(Indexer, sets_threads_and_chunks_select_the_same_tokens) {
+  for (const KvType type : {KvType::kF32, KvType::kInt4}) {
+    const IndexCase c{.type = type, .n_tokens = 700, .n_heads = 7, .n_top = 50};
+    std::vector<std::vector<uint32_t>> first;
+    for (const std::string_view isa : cpu_isa_names()) {
+      for (const uint32_t n_threads : {1, 3}) {
+        for (const uint32_t chunk : {700, 64, 33}) {
+          const auto lists = selected(*backend_of(isa, n_threads), c, chunk);
+          if (first.empty()) first = lists;
+          EXPECT_EQ(lists, first) << isa << " " << n_threads << " " << chunk;
+        }
+      }
+    }
+  }
+}
+
+// Without queries all scores are equal.
+TEST(Indexer, of_equal_scores_the_lower_positions_are_selected) {
+  const IndexCase c{.n_tokens = 100};
+  std::vector<uint32_t> lowest(c.n_top);
+  std::iota(lowest.begin(), lowest.end(), 0);
+  for (const std::string_view isa : cpu_isa_names()) {
+    const auto lists = selected(*backend_of(isa), c, 100, 0.0f);
+    for (uint32_t row = c.n_top; row < c.n_tokens; ++row) EXPECT_EQ(lists[row], lowest);
+  }
+}
+
+// A sequence with latent K in one layer of two, which attends to selected tokens.
+struct SparseCase {
+  KvType type = KvType::kF32;
+  bool open = false;
+  uint32_t n_heads = 5;
+
+  KvGeometry geometry() const {
+    return {.type = type, .n_layers = 2, .n_kv_heads = 1, .head_dim = 40, .latent_dim = 32};
+  }
+  std::string name() const { return std::string(name_of(type)) + (open ? " open" : ""); }
+};
+constexpr SparseCase kSparseCases[] = {{KvType::kF32},        {KvType::kBF16},
+                                       {KvType::kInt8},       {KvType::kInt4},
+                                       {KvType::kInt8, true}, {KvType::kInt4, true}};
+
+class SparseSequence {
+ public:
+  // keys: the number of each token's K.
+  SparseSequence(Backend& backend, const SparseCase& c, const std::vector<uint32_t>& keys)
+      : backend_(backend),
+        case_(c),
+        geometry_(c.geometry()),
+        pages_(backend, keys.size() / kPageTokens + 1, backend.page_bytes(geometry_)),
+        open_(backend, keys.size() / kPageTokens + 1,
+              backend.page_bytes(geometry_.of_open_pages())) {
+    std::vector<float> all;
+    for (const uint32_t key : keys) {
+      const auto values = random_floats(geometry_.head_dim, 7 + key);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    const auto n = static_cast<uint32_t>(keys.size());
+    const KvRun run = this->run(0, n);
+    backend_.write_kv({geometry_, 1, {&run, 1}},
+                      OwnedRows(backend_.memory(), n, geometry_.head_dim, all).rows, {});
+  }
+
+  // Attends rows from `first` on with the queries of these numbers; lists: tokens of each row.
+  std::vector<float> attend(uint32_t first, const std::vector<uint32_t>& queries,
+                            const std::vector<std::vector<uint32_t>>& lists) {
+    const auto n = static_cast<uint32_t>(queries.size());
+    std::vector<float> q;
+    for (const uint32_t query : queries) {
+      const auto values = random_floats(case_.n_heads * geometry_.head_dim, 90 + query);
+      q.insert(q.end(), values.begin(), values.end());
+    }
+    std::vector<uint32_t> tokens, rows;
+    for (const auto& list : lists) tokens.insert(tokens.end(), list.begin(), list.end());
+    for (uint32_t i = 0; i < n; ++i) rows.push_back(i);
+    const SelectedTokens selected{
+        tokens.data(), lists.empty() ? 0 : static_cast<uint32_t>(lists.front().size()), rows};
+    const OwnedRows in(backend_.memory(), n, case_.n_heads * geometry_.head_dim, q);
+    OwnedRows out(backend_.memory(), n, case_.n_heads * geometry_.value_dim());
+    const KvRun run = this->run(first, n);
+    backend_.attention(
+        {geometry_, 1, {&run, 1}},
+        {.n_heads = case_.n_heads, .scale = 0.3f, .selected = lists.empty() ? nullptr : &selected},
+        in.rows, out.rows);
+    return out.values();
+  }
+
+ private:
+  KvRun run(uint32_t first, uint32_t n) {
+    KvRun run{pages_.addresses, first, 0, n};
+    if (case_.open) run.open = std::span(open_.addresses).subspan(first / kPageTokens);
+    return run;
+  }
+
+  Backend& backend_;
+  SparseCase case_;
+  KvGeometry geometry_;
+  Pages pages_, open_;
+};
+
+std::vector<uint32_t> range(uint32_t begin, uint32_t end) {
+  std::vector<uint32_t> all(end - begin);
+  std::iota(all.begin(), all.end(), begin);
+  return all;
+}
+
+// The selected tokens lie as they would in a sequence without the others: whole pages, and the
+// beginning of the row's own page.
+TEST(SelectedTokens, a_row_has_the_bits_of_a_context_without_the_other_tokens) {
+  for (const SparseCase& c : kSparseCases) {
+    for (const std::string_view isa : cpu_isa_names()) {
+      const auto backend = backend_of(isa);
+      std::vector<uint32_t> kept = range(32, 64);
+      for (const auto& [begin, end] : {std::pair(96u, 672u), {704u, 709u}}) {
+        const auto more = range(begin, end);
+        kept.insert(kept.end(), more.begin(), more.end());
+      }
+      SparseSequence whole(*backend, c, range(0, 720));
+      SparseSequence alone(*backend, c, kept);
+      const auto want = alone.attend(static_cast<uint32_t>(kept.size()) - 1, {1}, {});
+      EXPECT_TRUE(same_bytes(whole.attend(719, {1}, {kept}), want)) << c.name() << " " << isa;
+    }
+  }
+}
+
+// Tokens of any pages: without open pages they are those of a shorter context.
+TEST(SelectedTokens, tokens_may_lie_anywhere) {
+  std::vector<uint32_t> kept;
+  for (uint32_t token = 3; kept.size() < 70; token += 1 + token % 5) kept.push_back(token);
+  for (const SparseCase& c : kSparseCases) {
+    if (c.open) continue;
+    for (const std::string_view isa : cpu_isa_names()) {
+      const auto backend = backend_of(isa);
+      SparseSequence whole(*backend, c, range(0, 300));
+      SparseSequence alone(*backend, c, kept);
+      const auto want = alone.attend(69, {4}, {});
+      EXPECT_TRUE(same_bytes(whole.attend(299, {4}, {kept}), want)) << c.name() << " " << isa;
+    }
+  }
+}
+
+// Between 0 and 20 tokens lie in the row's own page.
+TEST(SelectedTokens, tokens_of_the_open_page_are_read_from_there) {
+  for (const uint32_t n_open : {0u, 1u, 7u, 20u}) {
+    std::vector<uint32_t> kept;
+    for (uint32_t token = 1; kept.size() < 50 - n_open; token += 3) kept.push_back(token);
+    for (uint32_t i = 0; i < n_open; ++i) kept.push_back(288 + i);
+    for (const KvType type : {KvType::kInt8, KvType::kInt4}) {
+      std::vector<float> first;
+      for (const std::string_view isa : cpu_isa_names()) {
+        const auto backend = backend_of(isa);
+        SparseSequence exact(*backend, {KvType::kF32}, range(0, 310));
+        SparseSequence open(*backend, {type, true}, range(0, 310));
+        const auto want = exact.attend(309, {2}, {kept});
+        const auto got = open.attend(309, {2}, {kept});
+        if (first.empty()) first = got;
+        EXPECT_TRUE(same_bytes(got, first)) << isa;
+        for (size_t i = 0; i < got.size(); ++i) {
+          ASSERT_NEAR(got[i], want[i], type == KvType::kInt8 ? 0.05 : 0.6) << n_open << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(SelectedTokens, rows_may_be_computed_together_or_alone) {
+  std::vector<std::vector<uint32_t>> lists;
+  for (uint32_t row = 20; row < 140; ++row) {
+    lists.emplace_back();
+    for (uint32_t i = 0; i < 40; ++i) lists.back().push_back(row < 40 ? i : i * row / 40);
+  }
+  for (const SparseCase& c : kSparseCases) {
+    for (const uint32_t n_threads : {1, 3}) {
+      const auto backend = backend_of("", n_threads);
+      SparseSequence sequence(*backend, c, range(0, 140));
+      const auto all = sequence.attend(20, range(0, 120), lists);
+      const size_t width = all.size() / 120;
+      for (uint32_t row = 0; row < 120; ++row) {
+        const auto one = sequence.attend(20 + row, {row}, {lists[row]});
+        EXPECT_TRUE(same_bytes(one, {all.begin() + static_cast<ptrdiff_t>(row * width),
+                                     all.begin() + static_cast<ptrdiff_t>((row + 1) * width)}))
+            << c.name() << " row " << row;
+      }
+    }
+  }
+}
+
+TEST(Indexer, reserved_memory_is_what_the_plan_states) {
+  const auto backend = backend_of("");
+  const HeadsUse all{SparseCase{KvType::kInt8}.geometry(), 5};
+  HeadsUse some = all;
+  some.n_top = 64;
+  const auto bytes = [&](const HeadsUse& use) {
+    return backend->scratch_bytes(
+        {.n_rows = 40, .n_sequences = 4, .weights = {}, .heads = {use}, .n_ctx = 5000});
+  };
+  // Scores of a wave and of both threads; eight rows of two pages and one open page.
+  const uint64_t scores = ((uint64_t{1} << 20) + 2 * 5024) * sizeof(float);
+  const uint64_t page = 32 * (40 + 2 * sizeof(float)), open = 32 * 40 * 2;
+  EXPECT_EQ(bytes(some) - bytes(all), scores + 8 * (2 * page + open));
+}
+
+}  // namespace
+}  // namespace kvik
