@@ -104,8 +104,9 @@ class BlockFloats(FolderCase):
     def test_floats_of_8_and_4_bits_under_latent_attention(self):
         """The heads of K's matrix are transposed and stored as f16, which has eleven bits of precision."""
         tokens = kvik.random_tokens(71, N_VOCAB, 3)
-        for *how, share in (("--kind=fp8", "--block=32", 0.01), ("--kind=nvfp4", 0.03)):  # 2.7e-3 was measured for the first
-            narrow, wide = self.as_block_floats("test-mla", *how)
+        for model, *how, share in (("test-mla", "--kind=fp8", "--block=32", 0.01), ("test-mla", "--kind=nvfp4", 0.03),  # 2.7e-3 was measured for the first
+                                   ("test-deepseek32", "--kind=fp8", "--block=32", 0.01)):
+            narrow, wide = self.as_block_floats(model, *how)
             got, want = (kvik.logits(folder, tokens, all=True, kv_type="f32") for folder in (narrow, wide))
             error = np.sort(np.abs(got - want).max(1) / np.abs(want).max(1))
             self.assertLess(error[len(error) * 3 // 4], share)  # routers near a tie may choose other experts
