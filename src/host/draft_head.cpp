@@ -23,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Parts of the names of heads that are found beside a model, and the beginning of others.
-constexpr std::string_view kHeadNames[] = {"eagle3", "assistant"};
+constexpr std::string_view kEagleName = "eagle3";
+constexpr std::string_view kHeadNames[] = {kEagleName, "assistant"};
 constexpr std::string_view kMtpBegin = "mtp-";
 constexpr std::string_view kGgufEnding = ".gguf";
 
@@ -87,7 +88,8 @@ struct Place {
   std::string begin;  // of their names
 };
 
-// Adds the heads of a model in a folder. A file that cannot be opened gets a warning.
+// Adds the heads of a model in a folder. A file that cannot be opened gets a warning, and a folder
+// that is named like an EAGLE-3 head and is none.
 void add_heads(const Place& place, const ModelSource& model, std::vector<FoundHead>& heads) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(place.folder, ignored)) {
@@ -99,6 +101,11 @@ void add_heads(const Place& place, const ModelSource& model, std::vector<FoundHe
     if (!kind) {
       log::warn("a file beside the model that is named like a draft head is not used: {}",
                 kind.error().message);
+    } else if (*kind == HeadKind::kNone && is_folder(entry.path()) && name.contains(kEagleName)) {
+      log::warn(
+          "the folder {} beside the model is not used: its config.json names no EAGLE-3 head "
+          "in 'architectures'",
+          Printable(entry.path().string()));
     } else if (may_be_of(model, entry.path().string(), *kind)) {
       heads.push_back({entry.path().string(), *kind});
     }

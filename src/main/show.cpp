@@ -107,14 +107,16 @@ void show_features(const ModelConfig& c) {
   if (c.has_mtp_head) streams::print("  an MTP head, which drafts the tokens after the next one\n");
   const ExpertsConfig* e = c.experts();
   if (!e) return;
-  streams::print("  experts {}, {} of them for each token, width {}{}{}\n",
-                 range_of(c, &ExpertsConfig::n_experts), range_of(c, &ExpertsConfig::n_used),
-                 range_of(c, &ExpertsConfig::ffn_dim),
-                 e->latent_dim > 0 ? fmt::format(", on a latent vector of {}", e->latent_dim) : "",
-                 e->shared_ffn_dim ? fmt::format(", and a shared one of {}", e->shared_ffn_dim)
-                 : e->parallel_ffn_dim
-                     ? fmt::format(", in parallel with an MLP of {}", e->parallel_ffn_dim)
-                     : "");
+  streams::print(
+      "  experts {}, {} of them for each token, width {}{}{}\n",
+      range_of(c, &ExpertsConfig::n_experts), range_of(c, &ExpertsConfig::n_used),
+      range_of(c, &ExpertsConfig::ffn_dim),
+      e->latent_dim > 0
+          ? fmt::format(", on a latent vector of {}", range_of(c, &ExpertsConfig::latent_dim))
+          : "",
+      e->shared_ffn_dim     ? fmt::format(", and a shared one of {}", e->shared_ffn_dim)
+      : e->parallel_ffn_dim ? fmt::format(", in parallel with an MLP of {}", e->parallel_ffn_dim)
+                            : "");
 }
 
 void show_tensors(const ModelSource& source) {

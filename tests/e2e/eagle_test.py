@@ -345,6 +345,12 @@ class Circle(unittest.TestCase):
             n, log = accepted()
             self.assertEqual(n, 0)
             self.assertIn("the EAGLE-3 head beside the model is not used", log)
+            with open(os.path.join(root, "My-EAGLE3-head", "config.json"), "w", encoding="utf-8") as f:
+                f.write("{")
+            n, log = accepted()
+            self.assertEqual(n, 0)
+            self.assertIn("My-EAGLE3-head beside the model is not used: its config.json names no EAGLE-3 head", log)
+            shutil.rmtree(os.path.join(root, "My-EAGLE3-head"))
             # Beside a folder: in it, or next to it with its name.
             folder = os.path.join(root, "models", "Circle")
             subprocess.run([make_hf_model.sys.executable, make_hf_model.__file__, path, folder], check=True)

@@ -253,6 +253,18 @@ class DenseModules(EncoderCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn(message, done.stderr.decode())
 
+    def test_a_matrix_before_pooling_is_refused(self):
+        folder = self.write("early")
+        path = os.path.join(folder, "modules.json")
+        with open(path, encoding="utf-8") as f:
+            modules = json.load(f)
+        modules[1:3] = modules[2:0:-1]
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(modules, f)
+        done = kvik.run("serve", folder, "--port", 0)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("modules.json has the module '2_Dense' before Pooling, expected it after that", done.stderr.decode())
+
 
 class Decoders(folder_case.FolderCase):
     """Models that generate compute embeddings, too, pooled as their folders say (Qwen3-Embedding)."""

@@ -162,7 +162,7 @@ Result<void> add_pooling(const std::string& folder, const FolderConfig& config,
     if (module.kind != "Pooling") {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("modules.json: module {} is not supported, expected Transformer, "
-                              "Pooling and Normalize",
+                              "Pooling, Dense and Normalize",
                               quoted(module.type)));
     }
     TRY_ASSIGN(const uint64_t pooling, read_mode(folder, module));

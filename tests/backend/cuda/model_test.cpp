@@ -96,7 +96,7 @@ void expect_the_cpus(const ModelCase& c) {
 bool is_refused(const ModelPreset& preset) {
   const Family& family = *find_family(preset.architecture);
   return family.norms.kind != NormKind::kRms || family.activation == Activation::kXielu ||
-         preset.kinds.n_streams > 0;
+         preset.kinds.n_streams > 0 || preset.indexer.n_heads > 0;
 }
 
 // Returns the presets that the device computes.
