@@ -399,11 +399,13 @@ struct ModelConfig {
   ExpertsConfig widest_experts() const;
 };
 
-// Reads the geometry and features of a model from the keys of a GGUF file. Errors: kUnsupported for
-// an unknown architecture or feature (the message lists the known ones), kCorrupt for a missing key
-// or an impossible value. Keys of a draft head count only if the head was added to the model: a
+// Whether the keys of a draft head count, which they do if the head was added to the model: a
 // model's own file may have keys of any name.
 enum class DraftHeadKeys : uint8_t { kIgnored, kRead };
+
+// Reads the geometry and features of a model from the keys of a GGUF file. Errors: kUnsupported for
+// an unknown architecture or feature (the message lists the known ones), kCorrupt for a missing key
+// or an impossible value.
 Result<ModelConfig> read_config(const Metadata& metadata,
                                 DraftHeadKeys head_keys = DraftHeadKeys::kIgnored);
 

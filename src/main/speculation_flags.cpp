@@ -36,8 +36,8 @@ void SpeculationFlags::add_to(Flags& flags) {
           Flag("--draft", &draft,
                "draft model: a small model with the same vocabulary, an EAGLE-3 head, Gemma 4's "
                "assistant or a file of MTP layers; none: no model drafts (default: drafts are "
-               "copied from the prompt and "
-               "earlier answers, or come from the model's MTP head or a head beside it)")
+               "copied from the prompt and earlier answers, or come from the model's MTP head or a "
+               "head beside it)")
               .is_model()
               .called("MODEL"),
       });

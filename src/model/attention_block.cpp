@@ -133,7 +133,7 @@ Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
   const KvTarget to = target(layer);
   backend_.write_kv(to, projected.k, {});
   if (config_of(layer).indexer.is_own()) {
-    indexer_->write(layer, in, latent_.low_rank_q(layer), ropes_, to.runs);
+    indexer_->write(layer, in, projected.low_q, ropes_, to.runs);
   }
   return q;
 }

@@ -26,7 +26,6 @@ LatentProjection::Buffers LatentProjection::Buffers::take(const ModelConfig& con
 
 LatentProjection::Projected LatentProjection::project(uint32_t layer, Rows in,
                                                       const RopeTables& ropes, Rows q) {
-  n_rows_ = in.n_rows;
   const float eps = model_.config().norm_eps;
   const AttentionConfig& a = model_.config().layers[layer].attention();
   const LatentConfig& l = a.latent;
@@ -57,12 +56,9 @@ LatentProjection::Projected LatentProjection::project(uint32_t layer, Rows in,
   const HeadRows rope_rows{raw, a.n_heads, l.q_dim(), l.qk_nope_head_dim, l.qk_rope_head_dim};
   backend_.head_matmul(still, *w.latent.k_up, {q, a.n_heads, a.head_dim, 0, l.rank});
   backend_.copy_heads(rope_rows, {q, a.n_heads, a.head_dim, l.rank, l.qk_rope_head_dim});
-  return {.k = k, .gate = down.columns(first_dim + a.head_dim, a.gate_dim())};
-}
-
-Rows LatentProjection::low_rank_q(uint32_t layer) const {
-  const LatentConfig& l = model_.config().layers[layer].attention().latent;
-  return buffers_.down.slice(0, n_rows_).columns(0, l.q_rank);
+  return {.k = k,
+          .gate = down.columns(first_dim + a.head_dim, a.gate_dim()),
+          .low_q = down.columns(0, l.q_rank)};
 }
 
 Rows LatentProjection::values(uint32_t layer, Rows gathered) {

@@ -27,14 +27,13 @@ class LatentProjection {
       : model_(model), backend_(backend), buffers_(buffers) {}
 
   struct Projected {
-    Rows k;     // [n_rows, head_dim]
-    Rows gate;  // [n_rows, gate_dim], of the output
+    Rows k;      // [n_rows, head_dim]
+    Rows gate;   // [n_rows, gate_dim], of the output
+    Rows low_q;  // [n_rows, q_rank], the normed low-rank q
   };
   // Writes to q, [n_rows, n_heads · head_dim], the queries in the space of the latent K. in: the
   // layer's normed input. The result is valid until the next call.
   Projected project(uint32_t layer, Rows in, const RopeTables& ropes, Rows q);
-  // Returns the normed low-rank q of the last project(): [n_rows, q_rank].
-  Rows low_rank_q(uint32_t layer) const;
 
   // Projects the heads' sums of latent vectors, [n_rows, n_heads · rank], to their values: [n_rows,
   // n_heads · value_dim].
@@ -44,7 +43,6 @@ class LatentProjection {
   const Model& model_;
   Backend& backend_;
   Buffers buffers_;
-  uint32_t n_rows_ = 0;  // of the last project()
 };
 
 }  // namespace kvik

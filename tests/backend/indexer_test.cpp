@@ -64,7 +64,7 @@ std::vector<float> numbers(uint32_t seed, uint32_t first_row, uint32_t n_rows, u
 std::vector<std::vector<uint32_t>> selected(Backend& backend, const IndexCase& c, uint32_t chunk,
                                             float query_factor = 1.0f) {
   Pages pages(backend, (c.n_tokens + kPageTokens - 1) / kPageTokens,
-              c.offset + index_page_bytes(c.type, c.dim));
+              c.offset + kPageTokens * index_key_bytes(c.type, c.dim));
   std::vector<std::vector<uint32_t>> lists;
   for (uint32_t first = 0; first < c.n_tokens; first += chunk) {
     const uint32_t n = std::min(chunk, c.n_tokens - first);

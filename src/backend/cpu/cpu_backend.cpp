@@ -11,6 +11,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/low_rank/low_rank.h"
 #include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/scratch.h"
 #include "backend/cpu/state/state.h"
 #include "backend/host_memory.h"
 #include "base/check.h"
@@ -21,8 +22,6 @@ namespace kvik {
 namespace cpu {
 namespace {
 
-// Number of floats below which the calling thread is faster than waking up the others.
-constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
 // Columns per item of work of an elementwise operation; a multiple of the lanes.
 constexpr uint32_t kPieceColumns = 4096;
 

@@ -27,12 +27,9 @@ struct IndexTarget {
 constexpr KvType index_key_type(KvType type) {
   return type == KvType::kF32 ? KvType::kF32 : KvType::kBF16;
 }
-// Returns the bytes of one token's index key, and of those of a page.
+// Returns the bytes of one token's index key.
 constexpr uint64_t index_key_bytes(KvType type, uint64_t dim) {
   return row_bytes(index_key_type(type), dim);
-}
-constexpr uint64_t index_page_bytes(KvType type, uint64_t dim) {
-  return kPageTokens * index_key_bytes(type, dim);
 }
 
 struct IndexShape {

@@ -9,8 +9,8 @@ namespace kvik::families {
 using enum TensorRole;
 
 // Step 3.5 and 3.7 (text): layers with a window have more heads and rotate all dimensions, the
-// others half of them; both factors of the MLPs' product are limited in some layers.
-// MTP layers have an MLP; files list whether they have a window. Folders state it for the first.
+// others half of them; both factors of the MLPs' product are limited in some layers. MTP layers
+// have an MLP; files list whether they have a window. Folders state it for the first.
 Result<LayerConfig> step35_mtp_layer(const KeyReader& keys, const ModelConfig& config);
 
 inline constexpr FolderName kStepNames[] = {

@@ -157,13 +157,14 @@ Result<void> add_pooling(const std::string& folder, const FolderConfig& config,
   TRY_ASSIGN(const std::vector<Module> modules, read_modules(folder));
   for (const Module& module : modules) {
     if (module.kind == "Transformer" || module.kind == "Normalize") continue;
-    if (module.kind == "Dense" && config.type->has_dense_modules) continue;
+    if (module.kind == kDenseModule && config.type->has_dense_modules) continue;
     if (module.kind == kLogitScore && config.architecture == kRerankerFamily) continue;
-    if (module.kind != "Pooling") {
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("modules.json: module {} is not supported, expected Transformer, "
-                              "Pooling, Dense and Normalize",
-                              quoted(module.type)));
+    if (module.kind != kPoolingModule) {
+      return fail(
+          ErrorCode::kUnsupported,
+          fmt::format("modules.json: module {} is not supported, expected Transformer, "
+                      "Pooling{} and Normalize",
+                      quoted(module.type), config.type->has_dense_modules ? ", Dense" : ""));
     }
     TRY_ASSIGN(const uint64_t pooling, read_mode(folder, module));
     metadata.insert(key, pooling);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "backend/cpu/scratch.h"
 #include "base/check.h"
 
 namespace kvik::cpu {
@@ -20,11 +21,6 @@ constexpr size_t kItemsPerThread = 4;
 // length.
 constexpr uint32_t kMaxWaveSplits = 32;
 constexpr size_t kWaveFloats = size_t{1} << 20;
-
-void grow(Buffer& buffer, Memory& memory, size_t n_floats) {
-  const size_t bytes = n_floats * sizeof(float);
-  if (buffer.size() < bytes) buffer = memory.allocate(bytes);
-}
 
 SplitRange common(SplitRange a, SplitRange b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
@@ -84,7 +80,7 @@ void Attention::run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q
   const KvBlockLayout layout = layout_of(kv.geometry);
   call.row_floats = partial_floats(layout, call.group);
   for (Buffer& scratch : scratch_) {
-    grow(scratch, memory_, kernels_.scratch_floats(layout, call.group));
+    grow(scratch, kernels_.scratch_floats(layout, call.group) * sizeof(float), memory_);
   }
   list_slices(call, q, out);
   for (size_t i = 0; copies && i < rows_.size(); ++i) rows_[i].n_tokens = copies->n_sealed(i);
@@ -123,9 +119,9 @@ uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
 
 void Attention::reserve(const WorkLimits& limits) {
   const Needs needs = needs_of(limits);
-  for (Buffer& scratch : scratch_) grow(scratch, memory_, needs.scratch);
-  grow(merged_, memory_, needs.merged);
-  grow(partials_, memory_, needs.partials);
+  for (Buffer& scratch : scratch_) grow(scratch, needs.scratch * sizeof(float), memory_);
+  grow(merged_, needs.merged * sizeof(float), memory_);
+  grow(partials_, needs.partials * sizeof(float), memory_);
   for (const HeadsUse& use : limits.heads) {
     if (use.n_top == 0) continue;
     selected_.reserve(use);
@@ -245,7 +241,7 @@ void Attention::run_waves(const Call& call) {
   const size_t n_heads = call.kv.geometry.n_kv_heads;
   const std::span<const SplitUnit> units = plan_.units();
   const uint32_t n_splits = wave_splits(call);
-  grow(merged_, memory_, rows_.size() * n_heads * call.row_floats);
+  grow(merged_, rows_.size() * n_heads * call.row_floats * sizeof(float), memory_);
   size_t n_whole = whole_.size() * n_heads;
   for (size_t first = 0; first < units.size();) {
     const uint32_t end_split = units[first].split + n_splits;
@@ -253,7 +249,7 @@ void Attention::run_waves(const Call& call) {
     while (end < units.size() && units[end].split < end_split) ++end;
     const Wave wave{{units[first].split, end_split}, first, end};
     const size_t n_rows = units[end - 1].first_row + units[end - 1].n_rows - units[first].first_row;
-    grow(partials_, memory_, n_rows * n_heads * call.row_floats);
+    grow(partials_, n_rows * n_heads * call.row_floats * sizeof(float), memory_);
     attend_units(call, wave, n_whole);
     merge_wave(call, wave);
     n_whole = 0;

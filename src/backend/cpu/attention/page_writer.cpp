@@ -1,15 +1,10 @@
 #include "backend/cpu/attention/page_writer.h"
 
+#include "backend/cpu/scratch.h"
 #include "backend/layout/kv_block.h"
 #include "base/check.h"
 
 namespace kvik::cpu {
-namespace {
-
-// Number of floats below which the calling thread is faster than waking up the others.
-constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
-
-}  // namespace
 
 void PageWriter::write(const KvTarget& kv, Rows k, Rows v) {
   const bool has_values = kv.geometry.latent_dim == 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/scratch.h"
 #include "backend/layout/kv_block.h"
 #include "base/check.h"
 
@@ -63,10 +64,6 @@ void copy_token(const TokenLayout& layout, const std::byte* from, uint32_t token
 
 uint32_t pages_of(uint32_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
 
-void grow_to(Buffer& buffer, Memory& memory, size_t n_bytes) {
-  if (buffer.size() < n_bytes) buffer = memory.allocate(n_bytes);
-}
-
 }  // namespace
 
 size_t SelectedPages::n_rows_max() const { return std::max<size_t>(kFewRows, pool_.n_threads()); }
@@ -81,8 +78,8 @@ uint64_t SelectedPages::scratch_bytes(const HeadsUse& use) const {
 void SelectedPages::reserve(const HeadsUse& use) {
   if (use.n_top == 0) return;
   const KvBlockLayout layout = layout_of(use.kv);
-  grow_to(pages_, memory_, n_rows_max() * pages_of(use.n_top) * layout.head_bytes());
-  grow_to(open_, memory_, n_rows_max() * layout.open_layout().head_bytes());
+  grow(pages_, n_rows_max() * pages_of(use.n_top) * layout.head_bytes(), memory_);
+  grow(open_, n_rows_max() * layout.open_layout().head_bytes(), memory_);
   addresses_.reserve(n_rows_max() * pages_of(use.n_top));
   open_addresses_.reserve(n_rows_max());
   runs_.reserve(n_rows_max());

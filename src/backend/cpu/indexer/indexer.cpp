@@ -4,6 +4,7 @@
 #include <bit>
 #include <functional>
 
+#include "backend/cpu/scratch.h"
 #include "base/check.h"
 
 namespace kvik::cpu {
@@ -41,14 +42,9 @@ uint64_t Indexer::scratch_bytes(const WorkLimits& limits) const {
 void Indexer::reserve(const WorkLimits& limits) {
   if (!selects(limits)) return;
   const size_t stride = padded(limits.n_ctx);
-  grow(scores_, wave_scores(stride));
-  grow(keys_, pool_.n_threads() * stride);
+  grow(scores_, wave_scores(stride) * sizeof(float), memory_);
+  grow(keys_, pool_.n_threads() * stride * sizeof(uint32_t), memory_);
   rows_.reserve(limits.n_rows);
-}
-
-void Indexer::grow(Buffer& buffer, size_t n_floats) {
-  const size_t n_bytes = n_floats * sizeof(float);
-  if (buffer.size() < n_bytes) buffer = memory_.allocate(n_bytes);
 }
 
 void Indexer::write(const IndexTarget& to, Rows keys) {
@@ -82,8 +78,8 @@ void Indexer::select(const IndexTarget& keys, const IndexShape& shape, Rows q, R
   list_rows(call);
   if (rows_.empty()) return;
   for (const Row& row : rows_) call.stride = std::max(call.stride, padded(row.end));
-  grow(scores_, wave_scores(call.stride));
-  grow(keys_, pool_.n_threads() * call.stride);
+  grow(scores_, wave_scores(call.stride) * sizeof(float), memory_);
+  grow(keys_, pool_.n_threads() * call.stride * sizeof(uint32_t), memory_);
   const size_t n_at_once = std::max<size_t>(1, kWaveScores / call.stride);
   for (size_t first = 0; first < rows_.size(); first += n_at_once) {
     const auto wave = std::span<const Row>(rows_).subspan(first);

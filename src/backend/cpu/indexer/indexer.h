@@ -46,7 +46,6 @@ class Indexer {
   void list_rows(const Call& call);
   void score_rows(const Call& call, std::span<const Row> rows);
   void select_top(const Call& call, const Row& row, const float* scores, uint32_t* keys) const;
-  void grow(Buffer& buffer, size_t n_floats);
 
   const IndexerKernels& kernels_;
   Memory& memory_;

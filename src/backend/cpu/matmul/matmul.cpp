@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "backend/cpu/scratch.h"
 #include "base/check.h"
 
 namespace kvik::cpu {
@@ -63,13 +64,6 @@ uint32_t rows_of(const WeightKind& weights, const WorkLimits& limits) {
 }
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
-
-void grow(Buffer& buffer, size_t bytes, Memory& memory) {
-  if (buffer.size() < bytes) {
-    buffer = Buffer();
-    buffer = memory.allocate(bytes);
-  }
-}
 
 // Copies rows that are quantized as tiles of their own into one tile.
 void join_rows(const std::byte* rows, size_t row_bytes, std::span<const uint32_t> numbers,

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "backend/cpu/scratch.h"
 #include "base/check.h"
 #include "tensor/scan_limits.h"
 
 namespace kvik::cpu {
 namespace {
 
-// Number of floats below which the calling thread is faster than waking up the others.
-constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
 // Channels per item of a convolution; a multiple of the lanes.
 constexpr uint32_t kPieceChannels = 512;
 constexpr uint32_t kScanChannels = 64;  // the same of selective_scan()

@@ -91,11 +91,11 @@ Result<json::value> with_block_keys(json::value config) {
     bool is_same = true;
     const json::value* first = nullptr;
     for (size_t i = 0; i < blocks.size(); ++i) {
-      const JsonObject& of = pattern[i] == letter && blocks[i].find(key) ? blocks[i] : stated;
       if (pattern[i] != letter) {
         values.emplace_back(0);
         continue;
       }
+      const JsonObject& of = blocks[i].find(key) ? blocks[i] : stated;
       const json::value* value = of.find(key);
       if (!value) return blocks[i].unexpected_value(key, "a value for each block of the type");
       if (!first) first = value;

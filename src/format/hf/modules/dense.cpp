@@ -18,13 +18,10 @@
 namespace kvik::hf {
 namespace {
 
-constexpr std::string_view kDense = "Dense";
 constexpr std::string_view kIdentity = "Identity";
 constexpr std::string_view kWeight = "linear.weight";
 constexpr size_t kModules = 2;
 constexpr size_t kFirstNumber = 2;  // of the modules' names in GGUF files
-
-bool is_pooling(const Module& module) { return module.kind == "Pooling"; }
 
 // Adds the dimensions that the module's config.json states.
 Result<void> read_dimensions(const std::string& folder, const Module& module,
@@ -68,13 +65,14 @@ Result<std::unique_ptr<ModelSource>> with_dense_modules(const std::string& folde
                                                         FolderConfig& config) {
   if (!config.type->has_dense_modules) return source;
   TRY_ASSIGN(std::vector<Module> modules, read_modules(folder));
-  const auto first = std::ranges::find(modules, kDense, &Module::kind);
-  if (std::find_if(first, modules.end(), is_pooling) != modules.end()) {
+  const auto first = std::ranges::find(modules, kDenseModule, &Module::kind);
+  const auto after_first = std::ranges::subrange(first, modules.end());
+  if (std::ranges::count(after_first, kPoolingModule, &Module::kind) > 0) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("modules.json has the module {} before Pooling, expected it after that",
                             quoted(first->path)));
   }
-  std::erase_if(modules, [](const Module& module) { return module.kind != kDense; });
+  std::erase_if(modules, [](const Module& module) { return module.kind != kDenseModule; });
   if (modules.empty()) return source;
   if (modules.size() != kModules) {
     return fail(ErrorCode::kUnsupported, fmt::format("modules.json has {} modules Dense, expected "

@@ -10,6 +10,9 @@
 
 namespace kvik::hf {
 
+// Kinds of modules.
+inline constexpr std::string_view kPoolingModule = "Pooling", kDenseModule = "Dense";
+
 // A module of sentence-transformers: what modules.json lists.
 struct Module {
   std::string kind;  // name of its class, such as "Pooling"
