@@ -399,7 +399,7 @@ struct ModelConfig {
   ExpertsConfig widest_experts() const;
 };
 
-// Whether the keys of a draft head count, which they do if the head was added to the model: a
+// States whether the keys of a draft head count. They do if the head was added to the model; a
 // model's own file may have keys of any name.
 enum class DraftHeadKeys : uint8_t { kIgnored, kRead };
 
