@@ -2,43 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.h"
 #include "backend/random_matrix.h"
+#include "backend/selection.h"
 #include "tensor/half.h"
 
 // Indexers, and attention to the tokens that they select.
 namespace kvik {
 namespace {
 
+using testing::backend_of;
 using testing::OwnedRows;
+using testing::Pages;
 using testing::random_floats;
+using testing::range;
 using testing::same_bytes;
-
-std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads = 2) {
-  auto backend = make_cpu_backend({n_threads, std::string(isa)});
-  EXPECT_TRUE(backend);
-  return std::move(*backend);
-}
-
-// Pages that hold NaN until something is written to them.
-class Pages {
- public:
-  Pages(Backend& backend, size_t n_pages, size_t n_bytes) {
-    for (size_t i = 0; i < n_pages; ++i) {
-      buffers_.push_back(backend.memory().allocate(n_bytes));
-      std::memset(buffers_.back().data(), 0xff, n_bytes);
-      addresses.push_back(buffers_.back().data());
-    }
-  }
-  std::vector<std::byte*> addresses;
-
- private:
-  std::vector<Buffer> buffers_;
-};
 
 struct IndexCase {
   KvType type = KvType::kF32;
@@ -208,8 +188,8 @@ class SparseSequence {
     std::vector<uint32_t> tokens, rows;
     for (const auto& list : lists) tokens.insert(tokens.end(), list.begin(), list.end());
     for (uint32_t i = 0; i < n; ++i) rows.push_back(i);
-    const SelectedTokens selected{
-        tokens.data(), lists.empty() ? 0 : static_cast<uint32_t>(lists.front().size()), rows};
+    const auto n_top = lists.empty() ? 0 : static_cast<uint32_t>(lists.front().size());
+    const SelectedTokens selected{tokens.data(), n_top, n_top, rows};
     const OwnedRows in(backend_.memory(), n, case_.n_heads * geometry_.head_dim, q);
     OwnedRows out(backend_.memory(), n, case_.n_heads * geometry_.value_dim());
     const KvRun run = this->run(first, n);
@@ -232,12 +212,6 @@ class SparseSequence {
   KvGeometry geometry_;
   Pages pages_, open_;
 };
-
-std::vector<uint32_t> range(uint32_t begin, uint32_t end) {
-  std::vector<uint32_t> all(end - begin);
-  std::iota(all.begin(), all.end(), begin);
-  return all;
-}
 
 // The selected tokens lie as they would in a sequence without the others: whole pages, and the
 // beginning of the row's own page.

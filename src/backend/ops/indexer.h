@@ -38,13 +38,23 @@ struct IndexShape {
   uint32_t window = 0;  // as in AttentionShape
 };
 
-// Tokens that rows attend to instead of all that they could attend to. Row i has the list
-// tokens[rows[i] · n_top …] of n_top positions, ascending; a row that could attend to at most n_top
-// tokens attends to all of them, and its list is undefined.
+// Blocks of tokens that rows attend to instead of all tokens that they could attend to. Block b are
+// the tokens [b · block_tokens, (b + 1) · block_tokens) as far as the row could attend to them. Row
+// i has n_lists lists of n_top blocks, ascending, from blocks[rows[i] · n_lists · n_top] on. In a
+// list with fewer blocks, kNoBlock fills the rest. A row that could attend to at most n_budget
+// tokens attends to all of them, and its lists are undefined.
+//
+// Latent K needs blocks of one token and a single list without kNoBlock. Other K and V have one
+// list for each KV head, or a single one for all of them.
 struct SelectedTokens {
-  const uint32_t* tokens = nullptr;  // in the backend's memory
+  static constexpr uint32_t kNoBlock = UINT32_MAX;
+
+  const uint32_t* blocks = nullptr;  // in the backend's memory
   uint32_t n_top = 0;
+  uint32_t n_budget = 0;
   std::span<const uint32_t> rows;
+  uint32_t block_tokens = 1;
+  uint32_t n_lists = 1;
 };
 
 // Returns the number of tokens that a row could attend to.

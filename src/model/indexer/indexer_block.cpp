@@ -96,8 +96,9 @@ void IndexerBlock::keep(std::span<const uint32_t> rows) {
 
 SelectedTokens IndexerBlock::selected() const {
   const IndexerConfig& c = model_.config().layers[layer_].attention().indexer;
-  return {.tokens = reinterpret_cast<const uint32_t*>(buffers_.selected.data),
+  return {.blocks = reinterpret_cast<const uint32_t*>(buffers_.selected.data),
           .n_top = c.n_top,
+          .n_budget = c.n_top,
           .rows = rows_};
 }
 
