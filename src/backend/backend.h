@@ -204,13 +204,18 @@ class Backend {
     CHECK(false && "xielu() without has_xielu()");
   }
 
-  // Returns whether the device has the next three operations, which models with several residual
+  // Returns whether the device has the next four operations, which models with several residual
   // streams need.
   virtual bool has_streams() const { return false; }
   // x[r] += Σ weights[r][h] · y[r][h · n_cols …], in ascending h. x: [M, n_cols], y: [M, heads ·
   // n_cols], weights: [M, heads]
   virtual void add_weighted_heads(Rows /*x*/, Rows /*y*/, Rows /*weights*/) {
     CHECK(false && "add_weighted_heads() without has_streams()");
+  }
+  // out[r][h] = sigmoid(root(x[r][h] · y[r][h] / sqrt(dim))) for the heads of x and y, where
+  // root(g) = sign(g) · sqrt(max(|g|, 1e-6)). x, y: [M, heads · dim], out: [M, heads]
+  virtual void head_gates(Rows /*x*/, Rows /*y*/, Rows /*out*/) {
+    CHECK(false && "head_gates() without has_streams()");
   }
   // x *= sqrt(mean(like²)) / sqrt(max(mean(x²), 1e-5)), for each row.
   virtual void match_magnitude(Rows /*x*/, Rows /*like*/) {

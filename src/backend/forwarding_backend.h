@@ -99,6 +99,7 @@ class ForwardingBackend : public Backend {
   void add_weighted_heads(Rows x, Rows y, Rows weights) override {
     next_.add_weighted_heads(x, y, weights);
   }
+  void head_gates(Rows x, Rows y, Rows out) override { next_.head_gates(x, y, out); }
   void match_magnitude(Rows x, Rows like) override { next_.match_magnitude(x, like); }
   void cut_off(Rows x, float cutoff) override { next_.cut_off(x, cutoff); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {

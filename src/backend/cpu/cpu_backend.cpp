@@ -13,6 +13,7 @@
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/state/state.h"
+#include "backend/exact_math.h"
 #include "backend/host_memory.h"
 #include "base/check.h"
 #include "base/process/processors.h"
@@ -112,6 +113,7 @@ class CpuBackend final : public Backend {
   }
   bool has_streams() const override { return true; }
   void add_weighted_heads(Rows x, Rows y, Rows weights) override;
+  void head_gates(Rows x, Rows y, Rows out) override;
   void match_magnitude(Rows x, Rows like) override;
   void cut_off(Rows x, float cutoff) override {
     for_rows(x, [&](size_t row) { isa_.rows.cut_off(row_of(x, row), cutoff, x.n_cols); });
@@ -387,6 +389,22 @@ void CpuBackend::add_weighted_heads(Rows x, Rows y, Rows weights) {
     for (uint32_t head = 0; head < weights.n_cols; ++head) {
       isa_.rows.add_scaled(row_of(x, row) + first, row_of(y, row) + size_t{head} * x.n_cols + first,
                            row_of(weights, row)[head], n);
+    }
+  });
+}
+
+void CpuBackend::head_gates(Rows x, Rows y, Rows out) {
+  CHECK(same_shape(x, y) && out.n_rows == x.n_rows && x.n_cols % out.n_cols == 0);
+  const uint32_t dim = x.n_cols / out.n_cols;
+  for_rows(x, [&](size_t row) {
+    for (uint32_t head = 0; head < out.n_cols; ++head) {
+      const size_t at = size_t{head} * dim;
+      const double g = isa_.rows.dot(row_of(x, row) + at, row_of(y, row) + at, dim) /
+                       std::sqrt(static_cast<double>(dim));
+      const double root = std::sqrt(std::max(std::abs(g), 1e-6));
+      row_of(out, row)[head] = static_cast<float>(exact_sigmoid(g > 0   ? root
+                                                                : g < 0 ? -root
+                                                                        : 0.0));
     }
   });
 }

@@ -12,7 +12,8 @@ namespace kvik {
 // An indexer selects the tokens that a row of attention reads: those with the highest scores,
 //   score[t] = Σh weight[h] · max(q[h] · k[t], 0),
 // where k[t] is the index key of token t (DeepSeek-V3.2, 2025). A page holds the index keys of its
-// tokens for each layer with an indexer, as [32 / 16][dim][16 tokens] in f32 or bf16.
+// tokens for each layer with an indexer, as [32 / 16][dim][16 tokens] in f32 or bf16; with keys of
+// blocks, which are at most 16 in a page, as [dim][blocks].
 
 // The index keys of one layer, and the sequences that they belong to. Keys have no open pages.
 struct IndexTarget {
@@ -20,6 +21,10 @@ struct IndexTarget {
   KvType type = KvType::kF32;
   uint32_t dim = 0;
   std::span<const KvRun> runs;
+  // A key is that of a block of this many tokens (IndexShape), 1 or a divisor of kPageTokens.
+  uint32_t key_tokens = 1;
+
+  uint32_t page_keys() const { return kPageTokens / key_tokens; }
 };
 
 // Returns the type of the index keys in pages of that type: levels of 8 or 4 bits would change
@@ -32,9 +37,12 @@ constexpr uint64_t index_key_bytes(KvType type, uint64_t dim) {
   return row_bytes(index_key_type(type), dim);
 }
 
+// With keys of blocks, n_top blocks are selected among those of which a row could attend to all
+// tokens. The list of a row has one more place, for the block of its own token if the row could not
+// attend to all of it; otherwise kNoBlock is there. There is no window then.
 struct IndexShape {
   uint32_t n_heads = 0;
-  uint32_t n_top = 0;   // number of tokens to select
+  uint32_t n_top = 0;   // number of tokens or blocks to select
   uint32_t window = 0;  // as in AttentionShape
 };
 

@@ -28,10 +28,11 @@ class Indexer {
               uint32_t* tokens);
 
  private:
-  // A row that could attend to more than n_top tokens: [first, end) of its run.
+  // A row that could attend to more than n_top keys: [first, end) of its run.
   struct Row {
     const KvRun* run;
     uint32_t row;  // of q, weights and tokens
+    uint32_t position;
     uint32_t first, end;
   };
   // Parameters of a call.
@@ -41,6 +42,9 @@ class Indexer {
     Rows q, weights;
     uint32_t* tokens;
     size_t stride;  // scores of a row in scores_
+
+    // Returns the length of a row's list.
+    uint32_t n_listed() const { return shape.n_top + (keys.key_tokens > 1 ? 1 : 0); }
   };
 
   void list_rows(const Call& call);

@@ -11,6 +11,13 @@ static_assert(kPageTokens == 2 * kLanes);
 inline F32x16 load_keys(const float* p) { return load(p); }
 inline F32x16 load_keys(const uint16_t* p) { return load_bf16(p); }
 
+inline F32x16 load_some_keys(const float* p, uint32_t n) { return load_first(p, n); }
+inline F32x16 load_some_keys(const uint16_t* p, uint32_t n) {
+  uint16_t keys[kLanes] = {};
+  for (uint32_t i = 0; i < n; ++i) keys[i] = p[i];
+  return load_bf16(keys);
+}
+
 inline void store_keys(float* p, F32x16 v) { store(p, v); }
 inline void store_keys(uint16_t* p, F32x16 v) { store_bf16(p, v); }
 
@@ -59,26 +66,62 @@ inline void score_pages(const ScoreTask& t) {
   }
 }
 
-inline void score(const ScoreTask& task) {
-  if (task.type == KvType::kF32) return score_pages<float>(task);
-  score_pages<uint16_t>(task);
+// Adds n heads, starting at `head`, to the scores of a page with few keys, [dim][page_keys].
+template <uint32_t n, class Element>
+inline F32x16 with_heads_of_few(const ScoreTask& t, const Element* keys, uint32_t head,
+                                F32x16 scores) {
+  const float* q = t.q + size_t{head} * t.dim;
+  F32x16 sums[n];
+  for (uint32_t h = 0; h < n; ++h) sums[h] = zero();
+  for (uint32_t d = 0; d < t.dim; ++d) {
+    const F32x16 k = load_some_keys(keys + size_t{d} * t.page_keys, t.page_keys);
+    for (uint32_t h = 0; h < n; ++h) sums[h] = fma(set1(q[size_t{h} * t.dim + d]), k, sums[h]);
+  }
+  for (uint32_t h = 0; h < n; ++h) {
+    scores = fma(set1(t.weights[head + h]), max(sums[h], zero()), scores);
+  }
+  return scores;
 }
 
 template <class Element>
-inline void write_elements(uint32_t dim, std::byte* keys, uint32_t token, const float* key) {
-  auto* out = reinterpret_cast<Element*>(keys) + size_t{token / kLanes} * dim * kLanes;
+inline void score_few_keys(const ScoreTask& t) {
+  for (uint32_t page = 0; page < t.n_pages; ++page) {
+    const auto* keys = reinterpret_cast<const Element*>(t.pages[page] + t.offset);
+    F32x16 scores = zero();
+    uint32_t head = 0;
+    for (; head + kHeadsAtOnce <= t.n_heads; head += kHeadsAtOnce) {
+      scores = with_heads_of_few<kHeadsAtOnce>(t, keys, head, scores);
+    }
+    for (; head < t.n_heads; ++head) scores = with_heads_of_few<1>(t, keys, head, scores);
+    store_first(t.scores + size_t{page} * t.page_keys, scores, t.page_keys);
+  }
+}
+
+inline void score(const ScoreTask& task) {
+  const bool is_f32 = task.type == KvType::kF32;
+  if (task.page_keys == kPageTokens) {
+    return is_f32 ? score_pages<float>(task) : score_pages<uint16_t>(task);
+  }
+  is_f32 ? score_few_keys<float>(task) : score_few_keys<uint16_t>(task);
+}
+
+template <class Element>
+inline void write_elements(uint32_t dim, std::byte* keys, uint32_t page_keys, uint32_t key_index,
+                           const float* key) {
+  const uint32_t n_lanes = page_keys < kLanes ? page_keys : kLanes;
+  auto* out = reinterpret_cast<Element*>(keys) + size_t{key_index / n_lanes} * dim * n_lanes;
   for (uint32_t d = 0; d < dim; d += kLanes) {
     const uint32_t n = dim - d < kLanes ? dim - d : kLanes;
     Element row[kLanes];
     store_keys(row, load_first(key + d, n));
-    for (uint32_t i = 0; i < n; ++i) out[size_t{d + i} * kLanes + token % kLanes] = row[i];
+    for (uint32_t i = 0; i < n; ++i) out[size_t{d + i} * n_lanes + key_index % n_lanes] = row[i];
   }
 }
 
-inline void write_key(KvType type, uint32_t dim, std::byte* keys, uint32_t token,
+inline void write_key(KvType type, uint32_t dim, std::byte* keys, uint32_t page_keys, uint32_t i,
                       const float* key) {
-  if (type == KvType::kF32) return write_elements<float>(dim, keys, token, key);
-  write_elements<uint16_t>(dim, keys, token, key);
+  if (type == KvType::kF32) return write_elements<float>(dim, keys, page_keys, i, key);
+  write_elements<uint16_t>(dim, keys, page_keys, i, key);
 }
 
 }  // namespace

@@ -21,13 +21,14 @@ struct ScoreTask {
   const float* weights;  // [n_heads]
   const std::byte* const* pages;
   uint32_t n_pages;
-  size_t offset;  // of the index keys in a page
-  float* scores;  // [n_pages · kPageTokens]
+  size_t offset;       // of the index keys in a page
+  uint32_t page_keys;  // keys of a page: kPageTokens, or up to half as many
+  float* scores;       // [n_pages · page_keys]
 };
 
 struct IndexerKernels {
-  // Writes the index key of a token into the index keys of a page. key: [dim]
-  void (*write_key)(KvType type, uint32_t dim, std::byte* keys, uint32_t token_in_page,
+  // Writes the i-th of the index keys of a page. key: [dim]
+  void (*write_key)(KvType type, uint32_t dim, std::byte* keys, uint32_t page_keys, uint32_t i,
                     const float* key);
   void (*score)(const ScoreTask& task);
 };

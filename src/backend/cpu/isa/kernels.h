@@ -35,6 +35,7 @@ struct RowKernels {
   // x = xIELU(x)
   void (*xielu)(float* x, const Xielu& parameters, uint32_t n);
   float (*mean_square)(const float* x, uint32_t n);
+  float (*dot)(const float* x, const float* y, uint32_t n);
   // x = max(x − (mean(x) + cutoff · deviation(x)), 0)
   void (*cut_off)(float* x, float cutoff, uint32_t n);
   // Applies RoPE to one head in place. cos, sin: [n_pairs]

@@ -25,13 +25,14 @@ inline void each_16(uint32_t n, Step step) {
   if (i < n) step(i, FirstLanes{n - i});
 }
 
+inline float dot_row(const float* x, const float* y, uint32_t n) {
+  F32x16 sum = zero();
+  each_16(n, [&](uint32_t i, auto lanes) { sum = fma(lanes.read(x + i), lanes.read(y + i), sum); });
+  return sum_lanes(sum);
+}
+
 inline float mean_square_row(const float* x, uint32_t n) {
-  F32x16 squares = zero();
-  each_16(n, [&](uint32_t i, auto lanes) {
-    const F32x16 v = lanes.read(x + i);
-    squares = fma(v, v, squares);
-  });
-  return sum_lanes(squares) / static_cast<float>(n);
+  return dot_row(x, x, n) / static_cast<float>(n);
 }
 
 inline void rms_norm_row(const float* x, const float* weight, uint32_t n, float eps, float* out) {
@@ -254,6 +255,7 @@ const RowKernels kRowKernels = {
     .limited_silu = limited_silu_row,
     .xielu = xielu_row,
     .mean_square = mean_square_row,
+    .dot = dot_row,
     .cut_off = cut_off_row,
     .rope = rope_head,
 };

@@ -59,6 +59,21 @@ TEST(Rows, rms_norm_divides_by_the_root_of_the_mean_square) {
   }
 }
 
+TEST(Rows, a_dot_product_is_a_sum_of_products) {
+  for (const uint32_t n : kSizes) {
+    const auto x = random_floats(n, 1);
+    const auto y = random_floats(n, 2);
+    const auto out = on_all(
+        [&](const RowKernels& rows) { return std::vector{rows.dot(x.data(), y.data(), n)}; });
+    double sum = 0, magnitude = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+      sum += double{x[i]} * y[i];
+      magnitude += std::abs(double{x[i]} * y[i]);
+    }
+    EXPECT_NEAR(out[0], sum, 1e-6 * (magnitude + 1e-3));
+  }
+}
+
 TEST(Rows, rms_norm_works_in_place_and_on_zeros) {
   const auto x = random_floats(100, 3);
   const std::vector<float> ones(100, 1.0f);
