@@ -40,6 +40,7 @@
 #include "catalogue/families/seed_oss.h"
 #include "catalogue/families/smollm.h"
 #include "catalogue/families/sparse/deepseek_sparse.h"
+#include "catalogue/families/sparse/qwen4_exp.h"
 #include "catalogue/families/step.h"
 #include "catalogue/family.h"
 
@@ -60,8 +61,8 @@ consteval auto joined(const Family (&... lists)[n]) {
 }
 
 constexpr auto kFamilies = joined(
-    kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
-    kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
+    kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kQwen4ExpFamilies, kGemmaFamilies,
+    kPhiFamilies, kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
     kDeepseekFamilies, kDeepseekSparseFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies,
     kSmolLmFamilies, kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies,
     kDotsFamilies, kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies,

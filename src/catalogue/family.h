@@ -97,9 +97,11 @@ struct FolderType {
   std::string_view gate_up_bias_stack = "mlp.experts.gate_up_proj_bias";
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
   bool has_shared_indexers = false;  // keys of layers with a shared indexer (indexer_keys.h)
-  bool has_step_keys = false;        // StepFun's keys (format/hf/keys/step_keys.h)
-  bool has_block_keys = false;       // keys of Nemotron 3 Puzzle (format/hf/keys/block_keys.h)
-  bool has_fused_gate_up = false;    // gate and up are one tensor, of which GGUF files make two
+  // Keys of n-grams (format/hf/keys/ngram_keys.h); queries and key of an indexer are one tensor.
+  bool has_ngrams = false;
+  bool has_step_keys = false;      // StepFun's keys (format/hf/keys/step_keys.h)
+  bool has_block_keys = false;     // keys of Nemotron 3 Puzzle (format/hf/keys/block_keys.h)
+  bool has_fused_gate_up = false;  // gate and up are one tensor, of which GGUF files make two
   bool is_encoder = false;
   bool has_dense_modules = false;  // sentence-transformers may have Dense modules after pooling
   bool ends_with_global_layer = false;  // the last layer has full attention, whatever keys say

@@ -68,6 +68,19 @@ Result<std::vector<uint32_t>> KeyReader::counts(std::string_view key, size_t n, 
   return counts;
 }
 
+Result<std::vector<uint64_t>> KeyReader::integers(std::string_view key, size_t n) const {
+  TRY_ASSIGN(const std::vector<int64_t> numbers, list(key, n));
+  if (numbers.size() != n) {
+    return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is missing", full(key)));
+  }
+  for (const int64_t number : numbers) {
+    if (number >= 0) continue;
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("metadata key '{}' holds {}, expected numbers ≥ 0", full(key), number));
+  }
+  return std::vector<uint64_t>(numbers.begin(), numbers.end());
+}
+
 Result<std::vector<uint32_t>> KeyReader::counts_or_none(std::string_view key, size_t n,
                                                         uint64_t max) const {
   const Metadata::Value* value = metadata_.find(full(key));
@@ -108,8 +121,7 @@ Result<std::vector<int64_t>> KeyReader::list(std::string_view key, size_t n) con
 Result<void> KeyReader::check_length(std::string_view key, size_t n, size_t expected) const {
   if (n == expected) return {};
   return fail(ErrorCode::kCorrupt,
-              fmt::format("metadata key '{}' has {} entries, expected {}, one for each layer",
-                          full(key), n, expected));
+              fmt::format("metadata key '{}' has {} entries, expected {}", full(key), n, expected));
 }
 
 Result<float> KeyReader::real(std::string_view key, double fallback) const {

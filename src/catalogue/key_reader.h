@@ -43,6 +43,9 @@ class KeyReader {
   Result<std::vector<uint32_t>> counts(std::string_view key, size_t n, uint64_t max,
                                        uint64_t fallback = 0) const;
 
+  // Returns a list of n integers ≥ 0. The key is required.
+  Result<std::vector<uint64_t>> integers(std::string_view key, size_t n) const;
+
   // Like counts(), but a list may contain 0, and the key is required.
   Result<std::vector<uint32_t>> counts_or_none(std::string_view key, size_t n, uint64_t max) const;
 

@@ -73,6 +73,13 @@ class LayerTensors {
     add(kIndexWeights, {i.n_heads, c_.model_dim});
   }
 
+  void list_block_indexer(const IndexerConfig& i) {
+    add(kIndexHeadQuery, {uint64_t{i.n_heads} * i.head_dim, c_.model_dim});
+    add(kIndexHeadKey, {i.head_dim, c_.model_dim});
+    add(kIndexQueryNorm, {i.head_dim});
+    add(kIndexKeyNorm, {i.head_dim});
+  }
+
   void list(const AttentionConfig& a) {
     if (a.latent.rank) {
       list_latent(a);
@@ -84,6 +91,7 @@ class LayerTensors {
       if (!a.shared_kv) add(kK, {a.kv_dim(), c_.model_dim});
       if (!a.shared_kv) add_optional(kV, {a.v_dim(), c_.model_dim}, a.is_v_optional);
       if (a.gate_dim() > gate_rows) add(kOutputGate, {a.gate_dim(), c_.model_dim});
+      if (a.indexer.is_own()) list_block_indexer(a.indexer);
     }
     add(kAttentionOutput, {c_.model_dim, a.output_dim()});
     if (a.has_output_bias) {
@@ -287,6 +295,8 @@ class LayerTensors {
       add(kPerLayerPostNorm, {c_.model_dim});
     }
     if (c_.streams) list_streams(*c_.streams);
+    if (c_.hyper) list_hyper_connections(*c_.hyper);
+    if (c_.ngrams && c_.ngrams->layer == layer_) list_ngrams(*c_.ngrams, c_.hyper->n);
     if (c_.has_layer_scales) add_optional(kLayerScale, {1}, true);
   }
 
@@ -299,6 +309,24 @@ class LayerTensors {
     add(kLaurelDown, {s.laurel_rank, c_.model_dim});
     add(kLaurelUp, {c_.model_dim, s.laurel_rank});
     add(kLaurelNorm, {c_.model_dim});
+  }
+
+  void list_hyper_connections(const HyperConnectionsConfig& h) {
+    const uint64_t n_cols = uint64_t{h.n} * c_.model_dim;
+    for (const TensorRole norm : {kMixerHyperNorm, kFfnHyperNorm}) add(norm, {n_cols});
+    for (const TensorRole down : {kMixerHyperDown, kFfnHyperDown}) add(down, {h.rank, n_cols});
+    for (const TensorRole up : {kMixerHyperUp, kFfnHyperUp}) add(up, {n_cols, h.rank});
+    for (const TensorRole inject : {kMixerHyperInject, kFfnHyperInject}) add(inject, {h.n, n_cols});
+  }
+
+  void list_ngrams(const NgramConfig& g, uint64_t n_streams) {
+    const uint64_t n_cols = n_streams * c_.model_dim;
+    add(kNgramKey, {n_cols, g.dim()});
+    add(kNgramValue, {c_.model_dim, g.dim()});
+    for (const TensorRole norm : {kNgramKeyNorm, kNgramQueryNorm, kNgramConvNorm}) {
+      add(norm, {n_cols});
+    }
+    add(kNgramConv, {n_cols, g.kernel_size});
   }
 
   const ModelConfig& c_;

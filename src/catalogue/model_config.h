@@ -10,6 +10,7 @@
 
 #include "base/metadata.h"
 #include "base/result.h"
+#include "catalogue/ngram_config.h"
 #include "catalogue/recurrent_config.h"
 #include "tensor/op_kinds.h"
 
@@ -87,10 +88,18 @@ struct IndexerConfig {
   uint32_t n_top = 0;  // 0: a row attends to all tokens
   uint32_t n_heads = 0, head_dim = 0;
   RopePairing pairing = RopePairing::kInterleaved;  // of the first dimensions of a head
+  // An index key is that of a block of this many tokens, and whole blocks are selected; tokens
+  // after the last whole block are attended to in any case (Qwen4-Exp 2026). 1: of a token.
+  uint32_t key_tokens = 1;
   // The layer attends to the tokens that the last layer with an indexer of its own has selected.
   bool is_shared = false;
 
   bool is_own() const { return n_top > 0 && !is_shared; }
+  bool has_block_keys() const { return key_tokens > 1; }
+  // Returns the number of blocks that the list of a row has: with blocks, also an incomplete one.
+  uint32_t n_listed() const { return n_top / key_tokens + (has_block_keys() ? 1 : 0); }
+  // Returns the number of tokens up to which all are attended to.
+  uint32_t n_budget() const { return n_top + key_tokens - 1; }
 };
 
 // Location of the projection to the output gates of attention: none, in Q's tensor, which contains
@@ -273,6 +282,14 @@ struct StreamsConfig {
   uint32_t laurel_rank = 0;  // rank of the map beside attention
 };
 
+// Hyper-connections (Qwen4-Exp 2026): several residual streams. The input of each half of a layer
+// is the mean of the normed streams, each weighted by a map of low rank, and the half's output is
+// added to each stream with a weight of its own.
+struct HyperConnectionsConfig {
+  uint32_t n = 0;     // number of streams
+  uint32_t rank = 0;  // of the map
+};
+
 // A draft head that was trained for a model and is stored apart from it (EAGLE-3, Li et al. 2025):
 // a layer whose input is a token's embedding together with a projection of hidden states of some
 // layers of the model at the token before.
@@ -344,7 +361,9 @@ struct ModelConfig {
   uint32_t per_layer_dim = 0;
   // Rows of that table; tokens beyond them have its first row.
   uint32_t n_per_layer_vocab = 0;
-  std::optional<StreamsConfig> streams = {};  // absent: one residual stream
+  std::optional<StreamsConfig> streams = {};         // absent: one residual stream
+  std::optional<HyperConnectionsConfig> hyper = {};  // likewise
+  std::optional<NgramConfig> ngrams = {};            // only with hyper-connections
   // The output of a layer is multiplied by a scale of that layer, if the file has it.
   bool has_layer_scales = false;
 

@@ -24,11 +24,12 @@ constexpr size_t kMaxTaps = 8;
 // to it, and nothing scales its input or output.
 Result<void> check_model(const ModelConfig& c) {
   const bool fits = c.norm == NormKind::kRms && c.residual_scale == 1.0f &&
-                    c.embedding_scale == 1.0f && !c.has_embedding_norm && !c.encoder;
+                    c.embedding_scale == 1.0f && !c.has_embedding_norm && !c.encoder && !c.hyper;
   if (fits) return {};
   return fail(ErrorCode::kUnsupported,
-              fmt::format("models of architecture '{}' scale embeddings or have layer norms, "
-                          "expected RMS norms and unscaled embeddings for an EAGLE-3 head",
+              fmt::format("models of architecture '{}' scale embeddings, or have layer norms or "
+                          "several residual streams, expected RMS norms, unscaled embeddings and "
+                          "one stream for an EAGLE-3 head",
                           c.architecture));
 }
 

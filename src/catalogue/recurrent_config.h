@@ -25,7 +25,8 @@ struct DeltaConfig {
   uint32_t value_dim = 0;  // dimension of a value head
   uint32_t kernel_size = 0;
   ValueHeadOrder order = ValueHeadOrder::kTiled;
-  bool is_gate_fused = false;  // one tensor in the file for β and the decay
+  bool is_gate_fused = false;     // one tensor in the file for β and the decay
+  bool has_sigmoid_gate = false;  // function of the output gate; otherwise SiLU
 
   uint32_t keys_dim() const { return n_key_heads * key_dim; }
   uint32_t values_dim() const { return n_value_heads * value_dim; }

@@ -49,6 +49,10 @@ constexpr RoleEntry kRoles[] = {
      "per_layer_projection_norm.weight"},
     {kStreamProjections, kHeads, "altup_proj.weight", "altup_projections.{}.weight"},
     {kStreamOutputs, kHeads, "altup_unembd_proj.weight", "altup_unembed_projections.{}.weight"},
+    {kHyperNorm, kNorm, "output_hc_norm.weight", "hyper_connection_mixer.hc_norm.weight"},
+    {kHyperDown, kMatrix, "output_hc_down.weight",
+     "hyper_connection_mixer.input_mix_weight_down.weight"},
+    {kHyperUp, kMatrix, "output_hc_up.weight", "hyper_connection_mixer.input_mix_weight_up.weight"},
     {kAttentionNorm, kNorm, "attn_norm.weight", "input_layernorm.weight"},
     {kAttentionNormBias, kBias, "attn_norm.bias", "input_layernorm.bias"},
     {kQkv, kMatrix, "attn_qkv.weight", "self_attn.qkv_proj.weight"},
@@ -69,6 +73,9 @@ constexpr RoleEntry kRoles[] = {
     {kIndexKeyNorm, kNorm, "indexer.k_norm.weight", "self_attn.indexer.k_norm.weight"},
     {kIndexKeyNormBias, kBias, "indexer.k_norm.bias", "self_attn.indexer.k_norm.bias"},
     {kIndexWeights, kRouting, "indexer.proj.weight", "self_attn.indexer.weights_proj.weight"},
+    {kIndexHeadQuery, kMatrix, "indexer.q_proj.weight", "self_attn.indexer.q_proj.weight"},
+    {kIndexHeadKey, kMatrix, "indexer.k_proj.weight", "self_attn.indexer.k_proj.weight"},
+    {kIndexQueryNorm, kNorm, "indexer.q_norm.weight", "self_attn.indexer.q_norm.weight"},
     {kAttentionOutput, kMatrix, "attn_output.weight", "self_attn.o_proj.weight"},
     {kAttentionOutputBias, kBias, "attn_output.bias", "self_attn.o_proj.bias"},
     {kSinks, kBias, "attn_sinks.weight", "self_attn.sinks"},
@@ -151,6 +158,25 @@ constexpr RoleEntry kRoles[] = {
     {kLaurelUp, kMatrix, "laurel_r.weight", "laurel.linear_right.weight"},
     {kLaurelNorm, kNorm, "laurel_post_norm.weight", "laurel.post_laurel_norm.weight"},
     {kLayerScale, kNorm, "layer_output_scale.weight", "layer_scalar"},
+    {kMixerHyperNorm, kNorm, "hc_attn_norm.weight", "attn_hyper_connection.hc_norm.weight"},
+    {kMixerHyperDown, kMatrix, "hc_attn_down.weight",
+     "attn_hyper_connection.input_mix_weight_down.weight"},
+    {kMixerHyperUp, kMatrix, "hc_attn_up.weight",
+     "attn_hyper_connection.input_mix_weight_up.weight"},
+    {kMixerHyperInject, kRouting, "hc_attn_inject.weight",
+     "attn_hyper_connection.block_inject_weight.weight"},
+    {kFfnHyperNorm, kNorm, "hc_ffn_norm.weight", "mlp_hyper_connection.hc_norm.weight"},
+    {kFfnHyperDown, kMatrix, "hc_ffn_down.weight",
+     "mlp_hyper_connection.input_mix_weight_down.weight"},
+    {kFfnHyperUp, kMatrix, "hc_ffn_up.weight", "mlp_hyper_connection.input_mix_weight_up.weight"},
+    {kFfnHyperInject, kRouting, "hc_ffn_inject.weight",
+     "mlp_hyper_connection.block_inject_weight.weight"},
+    {kNgramKey, kMatrix, "ple_key.weight", "ple.key_proj.weight"},
+    {kNgramValue, kMatrix, "ple_value.weight", "ple.value_proj.weight"},
+    {kNgramKeyNorm, kNorm, "ple_norm_key.weight", "ple.norm_key.weight"},
+    {kNgramQueryNorm, kNorm, "ple_norm_query.weight", "ple.norm_query.weight"},
+    {kNgramConvNorm, kNorm, "ple_norm_conv.weight", "ple.norm_conv.weight"},
+    {kNgramConv, kConvKernel, "ple_conv1d.weight", "ple.conv1d.weight"},
     {kMtpEmbeddingNorm, kNorm, "nextn.enorm.weight", "pre_fc_norm_embedding.weight"},
     {kMtpHiddenNorm, kNorm, "nextn.hnorm.weight", "pre_fc_norm_hidden.weight"},
     {kMtpProjection, kMatrix, "nextn.eh_proj.weight", "fc.weight"},
@@ -231,6 +257,7 @@ TensorTable::TensorTable(const ModelConfig& c)
       specs_.push_back({{role}, {c.streams->n - 1, c.model_dim, c.model_dim}});
     }
   }
+  if (c.ngrams) specs_.push_back({{kPerLayerEmbedding}, {c.ngrams->n_rows, c.ngrams->row_dim}});
   if (c.has_positions) specs_.push_back({{kPositions}, {c.n_ctx_train, c.model_dim}});
   if (c.encoder) list_embeddings(c, *c.encoder);
   for (uint32_t layer = 0; layer < c.layers.size(); ++layer) list_layer(c, layer, specs_);
@@ -268,7 +295,14 @@ void TensorTable::list_classifier(const ModelConfig& c, const EncoderConfig& enc
 }
 
 void TensorTable::list_head(const ModelConfig& c) {
-  specs_.push_back({{c.is_last_norm_embeddings ? kEmbeddingsNorm : kOutputNorm}, {c.model_dim}});
+  if (c.hyper) {
+    const uint64_t n_cols = uint64_t{c.hyper->n} * c.model_dim;
+    specs_.push_back({{kHyperNorm}, {n_cols}});
+    specs_.push_back({{kHyperDown}, {c.hyper->rank, n_cols}});
+    specs_.push_back({{kHyperUp}, {n_cols, c.hyper->rank}});
+  } else {
+    specs_.push_back({{c.is_last_norm_embeddings ? kEmbeddingsNorm : kOutputNorm}, {c.model_dim}});
+  }
   if (c.norm == NormKind::kLayerWithBias) specs_.push_back({{kOutputNormBias}, {c.model_dim}});
   specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
   if (c.has_head_bias) specs_.push_back({{kHeadBias}, {c.n_vocab}});

@@ -37,11 +37,14 @@ enum class TensorRole : uint8_t {
   kDenseBack,  // and [model_dim, dense_dim]
   kHead,
   kHeadBias,
-  kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
+  kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim], or a table of n-grams
   kPerLayerProjection,      // projection of the input of the first layer to the same size
   kPerLayerProjectionNorm,  // norm of each layer's part
   kStreamProjections,  // the first residual stream to the others: [n − 1, model_dim, model_dim]
   kStreamOutputs,      // projections of the others after the last layer
+  kHyperNorm,          // hyper-connections, of the output: norms of the streams, [n, model_dim]
+  kHyperDown,          // the map of low rank, [rank, n · model_dim]
+  kHyperUp,            // and [n · model_dim, rank]
   // Roles of a layer.
   kAttentionNorm,  // input norm of a layer, also of one with only a feed-forward block
   kAttentionNormBias,
@@ -62,7 +65,10 @@ enum class TensorRole : uint8_t {
   kIndexKey,    // indexer: projection of x to the index key
   kIndexKeyNorm,
   kIndexKeyNormBias,
-  kIndexWeights,  // indexer: projection of x to the weights of its heads
+  kIndexWeights,    // indexer: projection of x to the weights of its heads
+  kIndexHeadQuery,  // indexer of blocks: projections of x to its queries and to the index key
+  kIndexHeadKey,
+  kIndexQueryNorm,
   kAttentionOutput,
   kAttentionOutputBias,
   kSinks,
@@ -145,6 +151,20 @@ enum class TensorRole : uint8_t {
   kLaurelUp,
   kLaurelNorm,
   kLayerScale,
+  kMixerHyperNorm,  // hyper-connections of the mixer, as of the output
+  kMixerHyperDown,
+  kMixerHyperUp,
+  kMixerHyperInject,  // weights of its output in each stream, [n, n · model_dim]
+  kFfnHyperNorm,      // hyper-connections of the feed-forward block
+  kFfnHyperDown,
+  kFfnHyperUp,
+  kFfnHyperInject,
+  kNgramKey,    // n-grams: projection of the embedding to a key for each stream
+  kNgramValue,  // and to their value
+  kNgramKeyNorm,
+  kNgramQueryNorm,    // norm of the streams
+  kNgramConvNorm,     // norm of the convolution's inputs
+  kNgramConv,         // convolution weights: [channels, kernel_size], the oldest first
   kMtpEmbeddingNorm,  // MTP head: norm of the next token's embedding
   kMtpHiddenNorm,     // MTP head: norm of the hidden state
   // MTP head: projection of both, concatenated, to its input; of EAGLE-3: of the hidden states of
@@ -161,7 +181,7 @@ enum class TensorKind : uint8_t {
   kExperts,     // stacked matrices of one shape
   kHeads,       // stacked matrices of heads
   kRouting,     // router weights, and small matrices of encoders: kept as f32
-  kNorm,        // a vector around 1
+  kNorm,        // a vector around 1, or one per stream
   kBias,        // a vector around 0, or one per expert
   kDivisors,    // a vector that is not stored in backend memory
   kConvKernel,  // convolution weights: kept as f32, whatever their shape

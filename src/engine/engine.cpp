@@ -373,7 +373,8 @@ bool Engine::forward(const StepPlan& plan) {
                                .is_hidden = sequence->wants_hidden(),
                                .needs_argmax_only = sequence->is_plain_greedy()},
                       .adapter = sequence->request.adapter.get(),
-                      .n_draft_tokens = plan.entries[i].n_draft_tokens()});
+                      .n_draft_tokens = plan.entries[i].n_draft_tokens(),
+                      .earlier = sequence->cached_tokens()});
   }
   if (!hooks_.are_cancelled) {
     decoder_.forward(batch_);

@@ -24,7 +24,8 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
     if (a.is_chunked) n_runs = 2 * options.max_running + options.max_step_tokens / a.window;
     const uint32_t group = groups.places[layer].group;
     heads[group] = {kv_geometry(groups, group, options.kv_type),
-                    std::max(heads[group].n_heads, a.n_heads), a.indexer.n_top};
+                    std::max(heads[group].n_heads, a.n_heads), a.indexer.n_listed(),
+                    a.indexer.key_tokens};
   }
   return {.n_rows = options.max_step_tokens,
           .n_experts = experts.n_experts,

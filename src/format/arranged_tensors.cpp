@@ -85,6 +85,7 @@ class RearrangedTensors final : public TensorTransform {
       made.bytes = std::as_bytes(std::span(tensor.values));
       return {};
     }
+    if (tensor.is_joined) return join(index, wanted, made);
     const auto at = piece_at(tensor, wanted);
     if (!at) return assemble(tensor, made);
     const ArrangedTensor::Piece& p = tensor.pieces[at->piece];
@@ -211,6 +212,35 @@ class RearrangedTensors final : public TensorTransform {
                                                    quoted(inputs_.name_in_file(input)), scale));
     }
     return scales;
+  }
+
+  // Reads the rows of a joined table. The piece read last is released before the next one is read.
+  Result<void> join(size_t index, Range wanted, Made& made) {
+    const ArrangedTensor& tensor = tensors_[index];
+    size_t& last = read_.try_emplace(index, 0, tensor.pieces.front().tensor).first->second.last;
+    std::byte* to = made.allocate(wanted.begin, wanted.n_bytes);
+    const uint64_t wanted_end = wanted.begin + wanted.n_bytes;
+    uint64_t begin = 0;  // of a piece in the table
+    for (const ArrangedTensor::Piece& p : tensor.pieces) {
+      const uint64_t end = begin + p.n_bytes;
+      const uint64_t from = std::max(begin, wanted.begin);
+      const uint64_t until = std::min(end, wanted_end);
+      if (from < until) {
+        const size_t before = std::exchange(last, p.tensor);
+        if (before != p.tensor) inputs_.release(before);
+        TRY_ASSIGN(const Bytes bytes,
+                   inputs_.read_range(p.tensor, p.begin_byte + from - begin, until - from));
+        std::memcpy(to + (from - wanted.begin), bytes.data(), bytes.size());
+        if (!inputs_.gather(p.tensor).empty() || scales_of(p) != std::vector<float>{1.0f}) {
+          return fail(ErrorCode::kUnsupported,
+                      fmt::format("tensor {} has scales or an order of columns of its own, "
+                                  "expected a plain piece of a table",
+                                  quoted(inputs_.name_in_file(p.tensor))));
+        }
+      }
+      begin = end;
+    }
+    return {};
   }
 
   Result<void> assemble(const ArrangedTensor& tensor, Made& made) {

@@ -36,6 +36,9 @@ struct ArrangedTensor {
   TensorInfo info;
   std::vector<Piece> pieces;
   Arrangement arrangement = Arrangement::kAsIs;
+  // The pieces are whole rows of a table that may be larger than memory: only the wanted ones are
+  // read. With kAsIs only, and pieces without scales and in the order of columns.
+  bool is_joined = false;
   // Rows of a head for kPairedRows and kPairedFloats, rows of a piece for kTransposed.
   uint32_t head_dim = 0;
   std::vector<uint32_t> order = {};  // source of each block, for kPermutedColumns

@@ -46,6 +46,18 @@ void replace_absent_experts(const ModelSource& source, ModelConfig& config) {
   }
 }
 
+// Gives a table of n-grams the number of rows that it has, where no key states it, as in
+// llama.cpp's files.
+void take_ngram_rows(const ModelSource& source, ModelConfig& config) {
+  if (!config.ngrams || source.metadata().contains(config.architecture + ".ple.row_count")) return;
+  const auto table = source.find(name_of(TensorId{TensorRole::kPerLayerEmbedding}));
+  if (!table) return;
+  const std::vector<uint64_t>& shape = source.tensors()[*table].shape;
+  const uint32_t n_used = config.ngrams->offsets.back() + config.ngrams->rows.back();
+  if (shape.empty() || shape[0] < n_used || shape[0] > UINT32_MAX) return;
+  config.ngrams->n_rows = static_cast<uint32_t>(shape[0]);
+}
+
 }  // namespace
 
 Result<ModelConfig> config_of(const ModelSource& source) {
@@ -54,6 +66,7 @@ Result<ModelConfig> config_of(const ModelSource& source) {
                          source.has_draft_head() ? DraftHeadKeys::kRead : DraftHeadKeys::kIgnored));
   widen_gates(source, config);
   replace_absent_experts(source, config);
+  take_ngram_rows(source, config);
   if (config.reranker && !source.find(name_of(TensorId{TensorRole::kClassifier}))) {
     config.reranker.reset();
   }

@@ -73,7 +73,7 @@ KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvTy
     KvGeometry geometry = kv_geometry(groups, groups.places[i].group, kv_type);
     geometry.n_layers = 1;
     const uint64_t n_bytes =
-        backend.page_bytes(geometry) / kPageTokens + index_token_bytes(layer, kv_type);
+        (backend.page_bytes(geometry) + index_page_bytes(layer, kv_type)) / kPageTokens;
     bytes_per_token += n_bytes;
     if (layer.attention().window == 0) lasting_bytes_per_token += n_bytes;
   }

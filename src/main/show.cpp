@@ -39,14 +39,16 @@ void show_geometry(const ModelConfig& c) {
   if (latent.rank) {
     streams::print("  query heads {} of {}, {} of them turn; latent K and V of width {}\n",
                    c.attention().n_heads, latent.q_dim(), latent.qk_rope_head_dim, latent.rank);
-    const IndexerConfig& indexer = c.attention().indexer;
-    if (indexer.n_top > 0) {
-      streams::print("  attention to {} tokens, selected by {} heads of {}\n", indexer.n_top,
-                     indexer.n_heads, indexer.head_dim);
-    }
   } else {
     streams::print("  query heads {}, KV heads {}, head width {}\n", c.attention().n_heads,
                    c.attention().n_kv_heads, c.attention().head_dim);
+  }
+  const IndexerConfig& indexer = c.attention().indexer;
+  if (indexer.n_top > 0) {
+    const std::string blocks =
+        indexer.has_block_keys() ? fmt::format(" in blocks of {}", indexer.key_tokens) : "";
+    streams::print("  attention to {} tokens{}, selected by {} heads of {}\n", indexer.n_top,
+                   blocks, indexer.n_heads, indexer.head_dim);
   }
   const RopeConfig& rope = c.ropes.front();
   if (!c.encoder || c.attention().has_rope) {
@@ -81,6 +83,14 @@ void show_kinds(const ModelConfig& c) {
   if (c.streams) {
     streams::print("  {} residual streams, of which the layers compute one (AltUp)\n",
                    c.streams->n);
+  }
+  if (c.hyper) {
+    streams::print("  {} residual streams, mixed for each half of a layer by maps of rank {}\n",
+                   c.hyper->n, c.hyper->rank);
+  }
+  if (c.ngrams) {
+    streams::print("  embeddings of n-grams of 2 to {} tokens before layer {}: {} rows of {}\n",
+                   c.ngrams->n_tokens, c.ngrams->layer, c.ngrams->n_rows, c.ngrams->row_dim);
   }
   if (c.per_layer_dim > 0) {
     streams::print("  embeddings of width {} for every layer\n", c.per_layer_dim);
@@ -153,7 +163,7 @@ void show_kv(const ModelConfig& c) {
       per_token += a.latent.rank
                        ? latent_row_bytes(type, a.latent.rank, a.head_dim)
                        : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
-      per_token += index_token_bytes(layer, type);
+      per_token += index_page_bytes(layer, type) / kPageTokens;
     }
     streams::print("  {:<10}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
                    format_bytes(per_token * c.n_ctx_train));

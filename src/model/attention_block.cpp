@@ -89,6 +89,7 @@ void AttentionBlock::begin_step(std::span<const uint32_t> positions, const Group
   compute_temperatures(positions);
   positions_ = positions;
   runs_ = &runs;
+  if (indexer_) indexer_->begin_step(positions, states_);
 }
 
 void AttentionBlock::compute_temperatures(std::span<const uint32_t> positions) {
@@ -149,6 +150,7 @@ Rows AttentionBlock::write_heads(uint32_t layer, Rows input) {
   const Rows own_v = all.columns(a.q_dim() + a.kv_dim(), a.v_dim());
   gate_ = all.columns(a.qkv_dim(), a.gate_dim());
 
+  if (a.indexer.has_block_keys()) indexer_->write_blocks(layer, input, ropes_, target(layer).runs);
   backend_.matmul(input, *w.qkv, qkv);
   if (w.qkv_bias.size() > 0) backend_.add_bias(qkv.columns(0, a.qkv_dim()), w.qkv_bias.floats());
   if (!a.is_norm_after_rope) norm_queries(layer, q);

@@ -52,6 +52,14 @@ class AttentionBlock {
   // context.
   void observe_keys(KeyStatistics* statistics) { statistics_ = statistics; }
 
+  // Sets the block with the states of the sequences, a part of which an indexer of blocks has. It
+  // is borrowed.
+  void use_states(RecurrentBlock& states) { states_ = &states; }
+  // Updates the states with accepted draft tokens.
+  void replay() {
+    if (indexer_) indexer_->replay();
+  }
+
   const LayerGroups& groups() const { return groups_; }
   // Bytes of one page of any group.
   size_t page_bytes() const;
@@ -107,6 +115,7 @@ class AttentionBlock {
   Buffers buffers_;
   LatentProjection latent_;
   std::optional<IndexerBlock> indexer_;  // only if layers select the tokens to attend to
+  RecurrentBlock* states_ = nullptr;
   KeyBases bases_;
   KeyStatistics* statistics_ = nullptr;
   TemperatureConfig temperature_;    // of the layers that have one

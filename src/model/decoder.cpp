@@ -25,6 +25,8 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   if (c.experts()) taken.experts = ExpertsBlock::Buffers::take(c, n_rows_max, buffers);
   taken.per_layer = PerLayerInputs::Buffers::take(c, n_rows_max, buffers);
   if (c.streams) taken.streams = ResidualStreams::Buffers::take(c, n_rows_max, buffers);
+  if (c.hyper) taken.hyper = HyperConnections::Buffers::take(c, n_rows_max, buffers);
+  if (c.ngrams) taken.ngrams = NgramBlock::Buffers::take(c, n_rows_max, buffers);
   if (c.has_mtp_head) taken.mtp_head = MtpHeadBlock::Buffers::take(c, n_rows_max, buffers);
   const uint32_t n_logit_rows = std::min(kLogitRows, n_rows_max);
   taken.logits = buffers.take(n_logit_rows, c.n_vocab);
@@ -58,6 +60,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
   if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);
   if (c.streams) streams_.emplace(model, backend_, buffers_.streams);
+  if (c.hyper) hyper_.emplace(model, backend_, buffers_.hyper);
   for (uint32_t i = 0; i < c.layers.size(); ++i) {
     if (c.layers[i].mixes() && !kv_source_of(c.layers[i])) last_writer_ = i;
   }
@@ -70,8 +73,10 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   if (open_page_bytes_ > 0) open_pages_.emplace(c, backend_, n_rows_max);
   if (c.has_state()) {
     recurrent_.emplace(model, backend_, buffers_.recurrent);
+    attention_.use_states(*recurrent_);
     states_.reserve(n_rows_max);
   }
+  if (c.ngrams) ngrams_.emplace(model, backend_, buffers_.ngrams, recurrent_->layout().ngrams);
   host_logits_.resize(size_t{buffers_.logits.n_rows} * c.n_vocab);
   likeliest_.resize(buffers_.logits.n_rows);
   host_hidden_.resize(c.model_dim);
@@ -97,13 +102,16 @@ bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
   if (model_.positions()) x_.add_positions(*model_.positions(), positions_);
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
   if (streams_) streams_->begin_step(x_);
+  if (hyper_) hyper_->begin_step(x_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
     if (is_interrupted()) return false;
     if (mtp_head_) mtp_head_->tap(layer, x_.rows());
+    if (ngrams_ && ngrams_->is_before(layer)) ngrams_->add(*hyper_, *recurrent_, x_.n_rows());
     if (c.layers[layer].mixes()) mix(layer);
     if (x_.n_rows() > 0) finish(layer);
   }
   if (streams_ && x_.n_rows() > 0) streams_->finish(x_);
+  if (hyper_ && x_.n_rows() > 0) hyper_->finish(x_);
   if (mtp_head_) update_mtp_head();
   first_projected_.reset();
   if (first_logits_) {
@@ -121,12 +129,14 @@ void Decoder::mix(uint32_t layer) {
   const bool attends = model_.config().layers[layer].if_attention() != nullptr;
   const bool has_state = model_.config().layers[layer].has_state();
   if (streams_) streams_->predict(layer, x_);
+  if (hyper_) hyper_->begin(model_.layers()[layer].mixer_hyper, x_);
   if (attends) attention_.write_kv(layer, x_);
   if (has_state) recurrent_->advance(layer, x_);
   if (layer == last_writer_ && wanted_.size() < x_.n_rows()) {
     x_.keep(wanted_);
     if (per_layer_) per_layer_->keep(wanted_);
     if (streams_) streams_->keep(wanted_);
+    if (hyper_) hyper_->keep(wanted_);
     backend_.keep(wanted_);
     if (attends) attention_.keep(wanted_, wanted_runs_);
     if (has_state) recurrent_->keep(wanted_);
@@ -137,13 +147,17 @@ void Decoder::mix(uint32_t layer) {
   if (attends) attention_.attend(layer, x_);
   if (has_state) recurrent_->finish(layer, x_);
   if (streams_) streams_->join(x_);
+  if (hyper_) hyper_->end(x_);
 }
 
 // Computes the second half of a layer, its feed-forward, and what follows it.
 void Decoder::finish(uint32_t layer) {
   const bool is_done = model_.config().has_parallel_halves;
+  if (hyper_) hyper_->begin(model_.layers()[layer].ffn_hyper, x_);
   if (!is_done && model_.config().layers[layer].has_feed_forward()) feed_forward(layer, x_);
-  if (streams_) {
+  if (hyper_) {
+    hyper_->end(x_);
+  } else if (streams_) {
     streams_->correct(layer, x_, *per_layer_);
   } else if (per_layer_) {
     per_layer_->add(layer, x_);
@@ -195,12 +209,18 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   wants_likeliest_ = wants_logits_ = false;
   backend_.begin_step();
   if (open_pages_) open_pages_->begin_step();
+  if (ngrams_) ngrams_->begin_step();
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
     const auto n_rows = static_cast<uint32_t>(sequence.tokens.size());
     CHECK(n_rows > 0 && sequence.kv.groups.size() == n_groups);
     for (uint32_t i = 0; i < n_rows; ++i) positions_.push_back(sequence.first_position + i);
     tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
+    if (ngrams_) {
+      const uint32_t n_needed = model_.config().ngrams->n_tokens - 1;
+      CHECK(sequence.earlier.size() >= std::min(sequence.first_position, n_needed));
+      ngrams_->add_sequence(sequence.earlier, sequence.tokens);
+    }
     backend_.add_rows(sequence.adapter, n_rows);
     if (open_pages_) open_pages_->add(sequence.kv.open, sequence.first_position, n_rows);
     for (uint32_t g = 0; g < n_groups; ++g) {
@@ -242,6 +262,8 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
 
 void Decoder::accept(std::span<const uint32_t> n_accepted_drafts) {
   if (recurrent_) recurrent_->replay(n_accepted_drafts);
+  if (ngrams_) ngrams_->replay(*recurrent_);
+  attention_.replay();
   if (mtp_head_) mtp_head_->accept(n_accepted_drafts);
 }
 

@@ -16,11 +16,13 @@
 #include "model/mlp_block.h"
 #include "model/model.h"
 #include "model/mtp_head_block.h"
+#include "model/ngrams/ngram_block.h"
 #include "model/open_pages.h"
 #include "model/per_layer_inputs.h"
 #include "model/recurrent/recurrent_block.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
+#include "model/streams/hyper_connections.h"
 #include "model/streams/residual_streams.h"
 
 namespace kvik {
@@ -50,6 +52,9 @@ struct BatchSequence {
   const Adapter* adapter = nullptr;  // null: the base model
   // number of draft tokens, which are the last of `tokens` and may be rejected
   uint32_t n_draft_tokens = 0;
+  // Tokens before `tokens`, which only a model with n-grams reads: all of them, or as many of the
+  // last ones as NgramBlock needs.
+  std::span<const TokenId> earlier = {};
 };
 
 // A token for which the MTP head predicts the next token (MtpHeadBlock).
@@ -147,6 +152,8 @@ class Decoder {
     ExpertsBlock::Buffers experts;
     PerLayerInputs::Buffers per_layer;
     ResidualStreams::Buffers streams;
+    HyperConnections::Buffers hyper;
+    NgramBlock::Buffers ngrams;
     MtpHeadBlock::Buffers mtp_head;
     Rows logits;  // [a few, n_vocab]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
@@ -184,6 +191,8 @@ class Decoder {
   std::optional<ExpertsBlock> experts_;
   std::optional<PerLayerInputs> per_layer_;
   std::optional<ResidualStreams> streams_;
+  std::optional<HyperConnections> hyper_;
+  std::optional<NgramBlock> ngrams_;
   std::optional<MtpHeadBlock> mtp_head_;
   std::optional<OpenPages> open_pages_;  // only if uses_open_pages()
   uint64_t open_page_bytes_;

@@ -43,11 +43,14 @@ class ModelLoader {
     TRY_ASSIGN(model_->head_, tensors_.matrix({kHead}));
     TRY_ASSIGN(model_->head_bias_, tensors_.vectors({kHeadBias}));
     if (config_.reranker) TRY(load_reranker());
-    TRY_ASSIGN(model_->per_layer_.table, tensors_.matrix({kPerLayerEmbedding}));
+    auto& table = config_.ngrams ? model_->ngram_table_ : model_->per_layer_.table;
+    TRY_ASSIGN(table, tensors_.matrix({kPerLayerEmbedding}));
     TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
     TRY_ASSIGN(model_->per_layer_.norm, tensors_.vectors({kPerLayerProjectionNorm}));
     TRY_ASSIGN(model_->streams_.in, tensors_.experts({kStreamProjections}, 0));
     TRY_ASSIGN(model_->streams_.out, tensors_.experts({kStreamOutputs}, 0));
+    TRY(load_hyper(model_->hyper_output_, {kHyperNorm, kHyperDown, kHyperUp, kHyperUp}, 0));
+    if (config_.ngrams) TRY(load_ngrams(model_->ngrams_));
     TRY(load_rope_divisors(n_ctx_max ? n_ctx_max : config_.n_ctx_train));
     for (uint32_t i = 0; i < config_.layers.size(); ++i) {
       TRY_ASSIGN(LayerWeights layer, load_layer(i));
@@ -96,7 +99,7 @@ class ModelLoader {
       missing = "xIELU activations";
     } else if (!config_.encoder && config_.norm != NormKind::kRms && !backend_.can_encode()) {
       missing = "layer norms";
-    } else if (config_.streams && !backend_.has_streams()) {
+    } else if ((config_.streams || config_.hyper) && !backend_.has_streams()) {
       missing = "several residual streams";
     } else if (config_.n_attention_layers() > 0 && config_.attention().indexer.n_top > 0 &&
                !backend_.has_indexer()) {
@@ -137,8 +140,9 @@ class ModelLoader {
     TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
     TRY_ASSIGN(a.latent.k_up, tensors_.experts({kKUp}, layer));
     TRY_ASSIGN(a.latent.v_up, tensors_.experts({kVUp}, layer));
-    TRY_ASSIGN(a.indexer.query, tensors_.matrix({kIndexQuery}, layer));
-    TRY_ASSIGN(a.indexer.key, tensors_.matrix({kIndexKey}, layer));
+    TRY_ASSIGN(a.indexer.query, tensors_.matrix({kIndexQuery, kIndexHeadQuery}, layer));
+    TRY_ASSIGN(a.indexer.query_norm, tensors_.vectors({kIndexQueryNorm}, layer));
+    TRY_ASSIGN(a.indexer.key, tensors_.matrix({kIndexKey, kIndexHeadKey}, layer));
     TRY_ASSIGN(a.indexer.key_norm, tensors_.vectors({kIndexKeyNorm, kIndexKeyNormBias}, layer));
     TRY_ASSIGN(a.indexer.weights, tensors_.matrix({kIndexWeights}, layer));
     TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQkvBias, kQBias, kKBias, kVBias}, layer));
@@ -210,7 +214,51 @@ class ModelLoader {
     TRY_ASSIGN(weights.per_layer.post_norm, tensors_.vectors({kPerLayerPostNorm}, layer));
     TRY_ASSIGN(const auto scale, tensors_.host_vectors({kLayerScale}, layer));
     if (!scale.empty()) weights.scale = scale.front();
+    TRY(load_hyper(weights.mixer_hyper,
+                   {kMixerHyperNorm, kMixerHyperDown, kMixerHyperUp, kMixerHyperInject}, layer));
+    TRY(load_hyper(weights.ffn_hyper, {kFfnHyperNorm, kFfnHyperDown, kFfnHyperUp, kFfnHyperInject},
+                   layer));
     return load_streams(weights.streams, layer);
+  }
+
+  struct HyperRoles {
+    TensorRole norm, down, up, inject;
+  };
+  Result<void> load_hyper(HyperWeights& h, HyperRoles roles, uint32_t layer) {
+    TRY_ASSIGN(h.norm, tensors_.vectors({roles.norm}, layer));
+    TRY_ASSIGN(h.down, tensors_.matrix({roles.down}, layer));
+    TRY_ASSIGN(h.up, tensors_.matrix({roles.up}, layer));
+    if (roles.inject == roles.up) return {};  // the output has none
+    TRY_ASSIGN(h.inject, tensors_.matrix({roles.inject}, layer));
+    return {};
+  }
+
+  Result<void> load_ngrams(NgramWeights& g) {
+    using enum TensorRole;
+    const NgramConfig& config = *config_.ngrams;
+    TRY_ASSIGN(g.key, tensors_.matrix({kNgramKey}, config.layer));
+    TRY_ASSIGN(g.value, tensors_.matrix({kNgramValue}, config.layer));
+    TRY_ASSIGN(g.key_norm, tensors_.vectors({kNgramKeyNorm}, config.layer));
+    TRY_ASSIGN(g.query_norm, tensors_.vectors({kNgramQueryNorm}, config.layer));
+    TRY_ASSIGN(g.conv_norm, tensors_.vectors({kNgramConvNorm}, config.layer));
+    TRY_ASSIGN(const auto taps, tensors_.host_vectors({kNgramConv}, config.layer));
+    g.conv = tensors_.keep(spread_taps(taps, config));
+    return {};
+  }
+
+  // Returns the weights of all taps of a convolution, oldest first, for neighboring channels. Those
+  // between the taps of the tensor are zero.
+  static std::vector<float> spread_taps(const std::vector<float>& by_channel,
+                                        const NgramConfig& config) {
+    const size_t n_channels = by_channel.size() / config.kernel_size;
+    std::vector<float> taps(n_channels * config.n_taps());
+    for (size_t channel = 0; channel < n_channels; ++channel) {
+      for (size_t i = 0; i < config.kernel_size; ++i) {
+        taps[i * config.n_tokens * n_channels + channel] =
+            by_channel[channel * config.kernel_size + i];
+      }
+    }
+    return taps;
   }
 
   Result<void> load_streams(StreamWeights& s, uint32_t layer) {

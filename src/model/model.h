@@ -54,9 +54,11 @@ struct LatentWeights {
 
 // Weights of a layer's own indexer (IndexerConfig).
 struct IndexerWeights {
-  std::unique_ptr<PackedMatrix> query;    // [n_heads · head_dim, q_rank]
+  // [n_heads · head_dim, q_rank], of blocks [n_heads · head_dim, model_dim]
+  std::unique_ptr<PackedMatrix> query;
   std::unique_ptr<PackedMatrix> key;      // [head_dim, model_dim]
-  Buffer key_norm;                        // [head_dim], followed by its biases
+  Buffer query_norm;                      // [head_dim], of blocks
+  Buffer key_norm;                        // [head_dim], followed by its biases if it has some
   std::unique_ptr<PackedMatrix> weights;  // [n_heads, model_dim]
 };
 
@@ -98,6 +100,22 @@ struct StreamWeights {
   Buffer scale;                                          // [model_dim]
   std::unique_ptr<PackedMatrix> laurel_down, laurel_up;  // [rank, model_dim], [model_dim, rank]
   Buffer laurel_norm;                                    // [model_dim]
+};
+
+// Weights of hyper-connections (HyperConnections) of one half of a layer, or of the output.
+struct HyperWeights {
+  Buffer norm;                           // [n · model_dim]
+  std::unique_ptr<PackedMatrix> down;    // [rank, n · model_dim]
+  std::unique_ptr<PackedMatrix> up;      // [n · model_dim, rank]
+  std::unique_ptr<PackedMatrix> inject;  // [n, n · model_dim]; null for the output
+};
+
+// Weights of n-grams (NgramConfig) beside their table.
+struct NgramWeights {
+  std::unique_ptr<PackedMatrix> key;       // [n · model_dim, dim]
+  std::unique_ptr<PackedMatrix> value;     // [model_dim, dim]
+  Buffer key_norm, query_norm, conv_norm;  // [n · model_dim] each
+  Buffer conv;                             // [n_taps, n · model_dim]
 };
 
 // Projections of the first residual stream to the others before the first layer, and of the others
@@ -158,6 +176,7 @@ struct LayerWeights {
   FeedForwardWeights feed_forward;
   PerLayerWeights per_layer;
   StreamWeights streams;
+  HyperWeights mixer_hyper, ffn_hyper;
   float scale = 1.0f;  // factor for the output rows of the layer
 
   // Returns the norm before the feed-forward block; empty if there is none.
@@ -210,6 +229,10 @@ class Model {
   const EncoderWeights& encoder() const { return encoder_; }
   const PerLayerEmbedding& per_layer() const { return per_layer_; }
   const StreamProjections& streams() const { return streams_; }
+  const HyperWeights& hyper_output() const { return hyper_output_; }
+  // Table of n-grams: [n_rows, row_dim]; null if there is none.
+  const PackedMatrix* ngram_table() const { return ngram_table_.get(); }
+  const NgramWeights& ngrams() const { return ngrams_; }
   const Buffer& output_norm() const { return output_norm_; }
   // Output projection; the embedding if the model ties the two.
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
@@ -246,6 +269,9 @@ class Model {
   EncoderWeights encoder_;
   PerLayerEmbedding per_layer_;
   StreamProjections streams_;
+  HyperWeights hyper_output_;
+  std::unique_ptr<PackedMatrix> ngram_table_;
+  NgramWeights ngrams_;
   Buffer output_norm_, head_bias_;
   std::vector<float> rope_divisors_, score_weights_;
   uint64_t weight_bytes_ = 0;

@@ -34,14 +34,24 @@ void ResidualStream::add_positions(const PackedMatrix& table, std::span<const ui
   backend_.add(rows(), added);
 }
 
+Rows ResidualStream::begin_half() {
+  has_input_ = true;
+  backend_.clear(rows());
+  return spare_.slice(0, n_rows_);
+}
+
 void ResidualStream::keep(std::span<const uint32_t> rows) {
+  if (has_input_) {  // x is zero, and the input has been read
+    n_rows_ = static_cast<uint32_t>(rows.size());
+    return;
+  }
   backend_.gather(this->rows(), rows, spare_.slice(0, static_cast<uint32_t>(rows.size())));
   std::swap(x_, spare_);
   n_rows_ = static_cast<uint32_t>(rows.size());
 }
 
 Rows ResidualStream::normed(const Buffer& norm, uint32_t first, uint32_t n) {
-  if (norm.size() == 0) return x_.slice(first, n);
+  if (norm.size() == 0) return (has_input_ ? spare_ : x_).slice(first, n);
   const Rows normed = spare_.slice(0, n);
   normalize(x_.slice(first, n), norm, config_.norm_eps, normed);
   return normed;

@@ -32,6 +32,7 @@ class ResidualStream {
     // Use the same addresses as in the step before: a device recognizes a step by its addresses.
     x_ = buffers_.x;
     spare_ = buffers_.spare;
+    has_input_ = false;
   }
   // x = embeddings of the tokens, scaled and normed as the model requires.
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens);
@@ -39,6 +40,10 @@ class ResidualStream {
   void add_positions(const PackedMatrix& table, std::span<const uint32_t> positions);
   // Drops all rows but these, which become adjacent.
   void keep(std::span<const uint32_t> rows);
+
+  // Sets x to zero and returns the rows of an input, which the caller computes. normed() of an
+  // empty norm then returns it instead of x. With hyper-connections, begins each half of a layer.
+  Rows begin_half();
 
   // Returns norm(x), or x itself if `norm` is empty; valid until something is added to x.
   Rows normed(const Buffer& norm) { return normed(norm, 0, n_rows_); }
@@ -69,6 +74,7 @@ class ResidualStream {
   const Buffers buffers_;
   uint32_t n_rows_ = 0;
   Rows x_, spare_;
+  bool has_input_ = false;  // spare_ has the input of a half
 };
 
 }  // namespace kvik

@@ -20,11 +20,11 @@ FOLDER = os.path.join(kvik.ROOT, "tests/e2e/transformers")
 BOUND = 2e-5  # relative to the largest logit
 
 
-def write_safetensors(path, shapes):
+def write_safetensors(path, shapes, integers):
     header, at = {}, 0
-    for name, shape in shapes.items():
-        n = 4 * int(np.prod(shape))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + n]}
+    for name, shape in {**shapes, **{name: [len(values)] for name, values in integers.items()}}.items():
+        n = (8 if name in integers else 4) * int(np.prod(shape))
+        header[name] = {"dtype": "I64" if name in integers else "F32", "shape": shape, "data_offsets": [at, at + n]}
         at += n
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -32,6 +32,8 @@ def write_safetensors(path, shapes):
         f.write(len(text).to_bytes(8, "little") + text)
         for name, shape in shapes.items():
             f.write(counter_weights.weights(name, shape).tobytes())
+        for values in integers.values():
+            f.write(np.array(values, "<i8").tobytes())
 
 
 def write_tokenizer(path, n_vocab):
@@ -57,7 +59,7 @@ class Variant:
         with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
             json.dump(self.all["config"], f)
         write_tokenizer(os.path.join(folder, "tokenizer.json"), self.logits.shape[1])
-        write_safetensors(os.path.join(folder, "model.safetensors"), self.all["tensors"])
+        write_safetensors(os.path.join(folder, "model.safetensors"), self.all["tensors"], self.all.get("integers", {}))
 
     def error(self, model, **options):
         """Returns the largest difference from Transformers, as a share of the largest logit."""

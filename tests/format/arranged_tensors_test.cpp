@@ -55,6 +55,42 @@ TEST(ArrangedTensors, a_stack_that_is_read_range_by_range_holds_one_of_its_matri
   EXPECT_EQ(stack.base->n_lent(), 0u);
 }
 
+// A table of three matrices [2, 4], one after the other. `base` is borrowed.
+Stack joined_three() {
+  const auto original = *make_synthetic("synthetic:test-llama:f32");
+  auto base = std::make_unique<MemorySource>(*original);
+  ArrangedTensor table{.info = {"table", ElementType::kF32, {6, 4}, 3 * kBytes},
+                       .pieces = {},
+                       .is_joined = true,
+                       .values = {}};
+  for (uint32_t i = 0; i < 3; ++i) {
+    std::vector<float> values;
+    for (uint32_t j = 0; j < 8; ++j) values.push_back(static_cast<float>(8 * i + j));
+    const auto bytes = std::as_bytes(std::span(values));
+    table.pieces.push_back({base->tensors().size(), 0, kBytes});
+    base->add({"m" + std::to_string(i), ElementType::kF32, {2, 4}, 0},
+              {bytes.begin(), bytes.end()});
+  }
+  MemorySource* const borrowed = base.get();
+  arrange(*base, {std::move(table)});
+  return {borrowed, std::move(base)};
+}
+
+TEST(ArrangedTensors, rows_of_a_joined_table_are_read_from_the_matrices_that_have_them) {
+  const Stack table = joined_three();
+  constexpr uint64_t kRowBytes = kBytes / 2;
+  for (const auto& [first, n] : {std::pair(0, 2), {1, 3}, {3, 3}, {5, 1}, {0, 6}}) {
+    const auto range = table.source->read_range(0, first * kRowBytes, n * kRowBytes);
+    ASSERT_TRUE(range) << range.error().message;
+    std::vector<float> values(4 * n);
+    std::memcpy(values.data(), range->data(), range->size());
+    for (int i = 0; i < 4 * n; ++i) EXPECT_EQ(values[i], static_cast<float>(4 * first + i));
+    EXPECT_EQ(table.base->n_lent(), 1u);
+  }
+  table.source->release(0);
+  EXPECT_EQ(table.base->n_lent(), 0u);
+}
+
 TEST(ArrangedTensors, a_range_over_two_matrices_is_of_the_whole) {
   const Stack stack = stack_of_three({3, 2, 1, 0});
   const auto range = stack.source->read_range(0, kBytes / 2, kBytes);

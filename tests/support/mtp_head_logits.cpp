@@ -56,7 +56,8 @@ class MtpHeadDrafts {
       const BatchSequence step{.tokens = std::span(ids).subspan(n, n_new),
                                .first_position = n,
                                .kv = view(ids.size()),
-                               .want = has_assistant_ ? OutputRows::kLast : OutputRows::kNone};
+                               .want = has_assistant_ ? OutputRows::kLast : OutputRows::kNone,
+                               .earlier = std::span(ids).first(n)};
       decoder_.forward(std::span(&step, 1));
       n += n_new;
       run(ids[n], n, 0);

@@ -43,7 +43,25 @@ INDEXER = {f"indexer.{part}": f"self_attn.indexer.{name}" for part, name in (
 INDEXER_KEYS = {"index_n_heads": lambda key: key("attention.indexer.head_count"), "index_head_dim": lambda key: key("attention.indexer.key_length"),
                 "index_topk": lambda key: key("attention.indexer.top_k"), "norm_topk_prob": True}
 
+SHARDS = 4  # pieces of a table of n-grams
+HYPER = ends({f"hc_{half}_{part}": f"{name}_hyper_connection.{of}" for half, name in (("attn", "attn"), ("ffn", "mlp"))
+              for part, of in (("norm", "hc_norm"), ("down", "input_mix_weight_down"), ("up", "input_mix_weight_up"), ("inject", "block_inject_weight"))})
+NGRAMS = ends({"ple_key": "ple.key_proj", "ple_value": "ple.value_proj", **{f"ple_norm_{part}": f"ple.norm_{part}" for part in ("key", "query", "conv")},
+               "ple_conv1d": "ple.conv1d"})
+QWEN4 = {"hc_count": lambda key: key("hyper_connection.count"), "hc_lowrank": lambda key: key("hyper_connection.low_rank"),
+         "indexer_n_heads": lambda key: key("attention.indexer.head_count"), "indexer_kv_heads": 1,
+         "indexer_head_dim": lambda key: key("attention.indexer.key_length"), "indexer_budget": lambda key: key("attention.indexer.top_k"),
+         "indexer_compress_ratio": lambda key: max(key("attention.compress_ratios")[1]), "output_gate_type": "sigmoid", "norm_topk_prob": True,
+         "ple_layer_ids": lambda key: [i + 1 for i in key("ple.layers")[1]], "ngram_size": lambda key: key("ple.ngram_size"),
+         "heads_per_ngram": lambda key: key("ple.heads_per_ngram"), "ple_conv_kernel_size": lambda key: key("ple.conv_kernel"),
+         "ple_embed_dim": lambda key: (key("ple.ngram_size") - 1) * key("ple.heads_per_ngram") * key("embedding_length_per_layer_input"),
+         "ngram_vocab_size_base": lambda key: key("ple.head_vocab_sizes")[1][0], "seed": 1234, "split_ngram_parts": SHARDS,
+         "make_ngram_vocab_size_divisible_by": 128, "eos_token_id": lambda key: key("ple.eos_token_id")}
+
 OF = {
+    "qwen4exp": {"type": "qwen4_exp_text", "names": {**HYPER, **NGRAMS, **{f"indexer.{part}_norm.weight": f"self_attn.indexer.{part}_layernorm.weight" for part in "qk"}},
+                 "top": ends({f"output_hc_{part}": f"model.hyper_connection_mixer.{name}" for part, name in (
+                     ("norm", "hc_norm"), ("down", "input_mix_weight_down"), ("up", "input_mix_weight_up"))}), "config": QWEN4},
     "smollm3": {"type": "smollm3", "config": {"no_rope_layers": rotated(4)}},
     "olmo2": {"type": "olmo2", "config": {"layer_types": lambda key: layer_types(4)(key) if key("attention.sliding_window") else None}},
     "olmoe": {"type": "olmoe", "config": {"norm_topk_prob": False}},

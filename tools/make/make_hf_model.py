@@ -136,6 +136,10 @@ class Folder:
             sys.exit(f"{name} has the element type {t}; folders have F32, F16 or BF16")
         if name.startswith("rope_"):
             self.rope_vectors[name] = x
+        elif name == "per_layer_token_embd.weight" and self.arch == "qwen4exp":
+            layer = self.key("ple.layers")[1][0]
+            for i, rows in enumerate(np.split(x, folder_families.SHARDS)):
+                self.tensors[f"model.layers.{layer}.ple.ple_embedding.ngram_embedding.shard_{i}.weight"] = (t, rows)
         elif name in STREAMS:
             self.tensors |= {f"model.{STREAMS[name]}.{i}.weight": (t, matrix) for i, matrix in enumerate(x)}
         elif name in self.top:
@@ -190,6 +194,10 @@ class Folder:
         if part in EXPERTS and part not in folder_families.of(self.arch, "names"):
             for i, expert in enumerate(x):
                 self.tensors[prefix + self.expert_name(part, i)] = (t, expert)
+            return
+        if part in ("indexer.q_proj.weight", "indexer.k_proj.weight"):
+            both = prefix + "self_attn.indexer.index_qk_proj.weight"
+            self.tensors[both] = (t, np.concatenate([self.tensors[both][1], x]) if both in self.tensors else x)
             return
         if part in ("attn_k_b.weight", "attn_v_b.weight"):
             return self.add_latent_up(prefix, part, t, x)
@@ -276,7 +284,8 @@ class Folder:
             return x.reshape(1, -1)
         if self.arch == "muse-glimmer" and name == "output_norm.weight":
             return x
-        if self.arch not in ("gemma", "muse-glimmer", "nemotron", "step35", *GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
+        is_norm = name.endswith("norm.weight") or name.startswith("ple_norm_")
+        if self.arch not in ("gemma", "muse-glimmer", "nemotron", "step35", *GEMMAS, *state_layers.FOLDER_TYPES) or not is_norm:
             return x
         assert t == F32 and np.array_equal((x - np.float32(1)) + np.float32(1), x), name
         return x - np.float32(1)

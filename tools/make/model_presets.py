@@ -11,6 +11,8 @@
 #   "kda.gate_lower_bound" their decays have a bound and their projections full rank;
 #   experts_differ: sizes of experts and numbers of those used differ by layer (make_model.experts_of());
 #   scales: scales of embedding, residual, attention and logits;
+#   hyper: hyper-connections: number of streams, rank of their map; ngrams: layer with embeddings of n-grams, tokens of the longest, heads of each size,
+#   columns of a head, kernel size of the convolution, least rows of a head; blocks: indexer of blocks: heads, dimensions, selected tokens, tokens of a block;
 #   kinds: layers that differ: "every": interval of layers without a window, which have the stated head dim, while the others have
 #   "head"; "global_kv": KV heads of layers without a window; "k_is_v": these have no V; "sharing": number of trailing layers that read the K
 #   and V of other layers and have MLPs of width "sharing_ffn"; "per_layer": width of the per-layer embeddings; "streams": number of residual
@@ -127,6 +129,9 @@ PRESETS = {
     "qwen3.5-27b":    ("qwen35", 64, 5120, 24, 4, 256, 17408, 262144, 1e7, {"delta": (16, 48, 128, 128, 4, 4), "rope_dims": 64}),
     "qwen3.6-35b-a3b": ("qwen35moe", 40, 2048, 16, 2, 256, 512, 262144, 1e7,
                         {"delta": (16, 32, 128, 128, 4, 4), "rope_dims": 64, "experts": (256, 8, 512, 512)}),
+    "qwen3.8-flash-next": ("qwen4exp", 48, 2560, 24, 2, 256, 640, 262144, 1e7,
+                           {"delta": (16, 48, 128, 128, 4, 4), "rope_dims": 64, "experts": (512, 10, 640, 640), "hyper": (4, 320),
+                            "ngrams": (1, 3, 8, 160, 4, 20000000), "blocks": (4, 128, 2048, 4), "keys": {"ple.eos_token_id": 248044}}),
     "qwen3-next-80b-a3b": ("qwen3next", 48, 2048, 16, 2, 256, 5120, 262144, 1e7,
                            {"delta": (16, 32, 128, 128, 4, 4), "rope_dims": 64, "experts": (512, 10, 512, 512)}),
     "lfm2-8b-a1b":    ("lfm2moe", 24, 2048, 32, 8, 64, 7168, 128000, 1e6,
@@ -194,6 +199,9 @@ PRESETS = {
     "test-qwen35":    ("qwen35", 5, 64, 4, 2, 32, 160, 2048, 1e7, {"delta": (2, 4, 48, 48, 4, 4), "rope_dims": 8, "mtp_layers": 1}),
     "test-qwen35moe": ("qwen35moe", 4, 64, 4, 2, 32, 96, 2048, 1e7,
                        {"delta": (2, 6, 32, 32, 4, 2), "rope_dims": 8, "experts": (8, 3, 96, 96)}),
+    "test-qwen4exp":  ("qwen4exp", 5, 64, 4, 2, 32, 96, 2048, 1e7,
+                       {"delta": (2, 4, 32, 32, 4, 2), "rope_dims": 8, "experts": (8, 3, 96, 96), "hyper": (4, 32), "ngrams": (2, 3, 2, 16, 4, 100),
+                        "blocks": (3, 24, 16, 4), "keys": {"ple.eos_token_id": 2}}),
     "test-qwen3next": ("qwen3next", 4, 64, 4, 1, 32, 96, 2048, 1e7,
                        {"delta": (2, 4, 16, 16, 4, 4), "rope_dims": 8, "experts": (8, 3, 96, 96)}),
     "test-lfm2":      ("lfm2", 5, 64, 4, 2, 16, 160, 2048, 1e6, {"convs": (3, (1, 3))}),
@@ -322,6 +330,7 @@ FAMILIES = {
     "qwen35":   {"eps": 1e-6, "qk_norm": "head", "ffn_norm": "post_attention_norm", "gated": True},
     "qwen35moe": {"eps": 1e-6, "qk_norm": "head", "ffn_norm": "post_attention_norm", "gated": True},
     "qwen3next": {"eps": 1e-6, "qk_norm": "head", "ffn_norm": "post_attention_norm", "gated": True},
+    "qwen4exp": {"eps": 1e-6, "qk_norm": "head", "gated": True, "norms": "streams"},
     "lfm2":     {"qk_norm": "head"},
     "lfm2moe":  {"qk_norm": "head", "choice_bias": True},
     "granitehybrid": {"plain_shared": True},

@@ -38,7 +38,7 @@ def delta_rule(q, k, v, decay, rate):
 
 
 def delta_layer(g, L, h, eps):
-    """The mixer of qwen35, qwen35moe and qwen3next: h [T, dim] -> [T, dim]."""
+    """The mixer of qwen35, qwen35moe, qwen3next and qwen4exp: h [T, dim] -> [T, dim]."""
     T, n_k, n_v, key = len(h), g("ssm.group_count"), g("ssm.time_step_rank"), g("ssm.state_size")
     value = g("ssm.inner_size") // n_v
     mixed = silu(convolution(h @ L("attn_qkv.weight").T, L("ssm_conv1d.weight")))
@@ -54,7 +54,8 @@ def delta_layer(g, L, h, eps):
     decay = np.exp(L("ssm_a") * np.logaddexp(0, a + L("ssm_dt.bias")))
     out = delta_rule(q, k, v, decay, sigmoid(b))
     out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
-    return (out.reshape(T, -1) * silu(h @ L("attn_gate.weight").T)) @ L("ssm_out.weight").T
+    gate = sigmoid if g("ssm.output_gate", b"sigmoid" if g("hyper_connection.count") else b"silu") == b"sigmoid" else silu
+    return (out.reshape(T, -1) * gate(h @ L("attn_gate.weight").T)) @ L("ssm_out.weight").T
 
 
 def conv_layer(L, h):
@@ -124,7 +125,7 @@ FOLDER_SPACES = (*SPACES, "falcon-h1")  # the names of Mamba 2's tensors in fold
 def is_recurrent(arch, g, layer):
     if arch in LISTED:
         return g("attention.head_count_kv")[1][layer] == 0
-    return arch in ("qwen35", "qwen35moe", "qwen3next") and (layer + 1) % g("full_attention_interval", 4) != 0
+    return arch in ("qwen35", "qwen35moe", "qwen3next", "qwen4exp") and (layer + 1) % g("full_attention_interval", 4) != 0
 
 
 def ffn_norm(L):
@@ -143,7 +144,7 @@ def layer(arch, g, L, h, eps):
 
 # --- for make_hf_model.py ---
 
-FOLDER_TYPES = {"qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text", "qwen3next": "qwen3_next"}
+FOLDER_TYPES = {"qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text", "qwen3next": "qwen3_next", "qwen4exp": "qwen4_exp_text"}
 FOLDER_NAMES = {"attn_qkv.weight": "in_proj_qkv.weight", "attn_gate.weight": "in_proj_z.weight", "ssm_beta.weight": "in_proj_b.weight",
                 "ssm_alpha.weight": "in_proj_a.weight", "ssm_ba.weight": "in_proj_ba.weight", "ssm_conv1d.weight": "conv1d.weight",
                 "ssm_dt.bias": "dt_bias", "ssm_a": "A_log", "ssm_norm.weight": "norm.weight", "ssm_out.weight": "out_proj.weight"}
@@ -331,7 +332,8 @@ def tensors(out, p, arch, dim, extra, n_head):
         return scan_tensors(out, p, dim, *extra["scan"][:4])
     n_k, n_v, key, value, kernel, _ = extra["delta"]
     conv = 2 * n_k * key + n_v * value
-    out.vec(p + "attn_norm.weight", dim, 1)
+    if "hyper" not in extra:
+        out.vec(p + "attn_norm.weight", dim, 1)
     out.mat(p + "attn_qkv.weight", conv, dim)
     out.mat(p + "attn_gate.weight", n_v * value, dim)
     if arch == "qwen3next":

@@ -44,12 +44,14 @@ def model_class(config):
 
 
 def save_with_counted_weights(model, folder):
-    """Returns {name: shape} of the file that save_pretrained() writes, after replacing its weights."""
+    """Returns {name: shape} of the file that save_pretrained() writes, after replacing its weights, and {name: values} of its integers."""
     model.save_pretrained(folder)
     path = os.path.join(folder, "model.safetensors")
-    shapes = {name: list(x.shape) for name, x in sorted(safetensors.numpy.load_file(path).items())}
-    safetensors.numpy.save_file({n: counter_weights.weights(n, s) for n, s in shapes.items()}, path, {"format": "pt"})
-    return shapes
+    saved = dict(sorted(safetensors.numpy.load_file(path).items()))
+    integers = {name: x for name, x in saved.items() if x.dtype == np.int64}
+    shapes = {name: list(x.shape) for name, x in saved.items() if name not in integers}
+    safetensors.numpy.save_file({n: counter_weights.weights(n, s) for n, s in shapes.items()} | integers, path, {"format": "pt"})
+    return shapes, {name: x.tolist() for name, x in integers.items()}
 
 
 def logits_of(mapping, folder, dtype, tokens):
@@ -65,7 +67,7 @@ def values(name):
     mapping = model_class(config)
     tokens = [(7 * i * i + 3 * i + len(name)) % 90 + 4 for i in range(N_TOKENS)]
     with tempfile.TemporaryDirectory() as folder:
-        shapes = save_with_counted_weights(mapping.from_config(config), folder)
+        shapes, integers = save_with_counted_weights(mapping.from_config(config), folder)
         path = os.path.join(folder, "config.json")
         with open(path, encoding="utf-8") as f:
             written = json.load(f)
@@ -76,7 +78,7 @@ def values(name):
         exact = logits_of(mapping, folder, torch.float64, tokens)
         single = logits_of(mapping, folder, torch.float32, tokens)
     noise = float(np.abs(exact - single).max() / np.abs(exact).max())
-    return {"transformers": transformers.__version__, "config": written, "tensors": shapes, "tokens": tokens, "positions": list(POSITIONS),
+    return {"transformers": transformers.__version__, "config": written, "tensors": shapes, **({"integers": integers} if integers else {}), "tokens": tokens, "positions": list(POSITIONS),
             "float32_difference": float(f"{noise:.2g}"), "logits": base64.b64encode(exact.astype("<f4").tobytes()).decode()}
 
 

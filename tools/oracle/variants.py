@@ -72,6 +72,10 @@ PUZZLE_BLOCKS = [{"block_type": "mamba"}, *({"block_type": kind, "n_routed_exper
                                                 ("moe", 6, 1, 16, 48, 24)))]
 # An indexer that selects 16 tokens, fewer than the 56 of the values.
 SPARSE = {**MLA, "q_lora_rank": 24, "index_n_heads": 8, "index_head_dim": 24, "index_topk": 16, "rms_norm_eps": 1e-6}
+# The end of a text cuts the n-grams; "eos_token_id" is one of the tokens. The indexer selects 4 blocks of 4 tokens.
+QWEN4 = {**DELTA_MOE, "full_attention_interval": 2, "hc_count": 4, "hc_lowrank": 32, "ple_layer_ids": [3], "ple_embed_dim": 64, "heads_per_ngram": 2,
+         "ngram_vocab_size_base": 50, "make_ngram_vocab_size_divisible_by": 16, "split_ngram_parts": 4, "eos_token_id": 65, "indexer_n_heads": 4,
+         "indexer_kv_heads": 1, "indexer_head_dim": 24, "indexer_budget": 16, "indexer_compress_ratio": 4}
 GRANITE = {"embedding_multiplier": 3.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5, "logits_scaling": 4.0}
 GRANITE_HYBRID = {**GRANITE, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
                   "mamba_expand": 2, "mamba_chunk_size": 16, "shared_intermediate_size": 48, "num_hidden_layers": 3,
@@ -223,6 +227,10 @@ VARIANTS = {
         "text_config": {**SMALL, **DELTA}, "vision_config": {**VISION, "depth": 1, "num_heads": 2, "out_hidden_size": 64,
                                                              "deepstack_visual_indexes": [0]}, "tie_word_embeddings": False}, None),
     "qwen3.5-moe": ("qwen3_5_moe_text", DELTA_MOE, None),
+    "qwen4-exp": ("qwen4_exp_text", {**QWEN4, **rope("default", partial_rotary_factor=0.5)}, None),
+    "qwen4-exp-bigrams": ("qwen4_exp_text", {
+        **QWEN4, "ple_layer_ids": [1], "ngram_size": 2, "heads_per_ngram": 4, "output_gate_type": "sigmoid", "eos_token_id": [73, 2],
+        "indexer_compress_ratio": 8}, None),
     "smollm3": ("smollm3", {"num_hidden_layers": 4}, None),
     "smollm3-biases": ("smollm3", {"num_hidden_layers": 4, "attention_bias": True, "mlp_bias": True, **YARN}, None),
     "olmo3": ("olmo3", {"num_hidden_layers": 4, "sliding_window": 16}, None),

@@ -22,8 +22,9 @@ namespace {
 // Returns the interval of attention layers, from its own key or from the list of layers. The last
 // layer of each interval has attention.
 Result<uint32_t> interval_of(const JsonObject& config, uint32_t n_layers) {
-  TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
+  TRY_ASSIGN(std::vector<std::string> types, config.texts("layer_types"));
   if (types.empty()) return config.count("full_attention_interval", kMaxLayers);
+  std::ranges::replace(types, "indexed_attention", kFull);  // Transformers' word for Qwen4-Exp
   uint32_t interval = 0;
   while (interval < types.size() && types[interval] != kFull) ++interval;
   ++interval;

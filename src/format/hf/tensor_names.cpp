@@ -21,6 +21,8 @@
 #include "format/hf/grouped_tensors.h"
 #include "format/hf/interleaved_experts.h"
 #include "format/hf/mtp_layer.h"
+#include "format/hf/parts/ngram_tensors.h"
+#include "format/hf/parts/tensor_parts.h"
 #include "format/hf/state_tensors.h"
 #include "format/hf/tensor_shapes.h"
 #include "format/hf/xielu.h"
@@ -127,6 +129,7 @@ class FolderTensors {
     if (kind == TensorKind::kDivisors || is_stated(spec.id)) return {};  // in config.json
     if (role == TensorRole::kHead) return take_head(spec);
     if (role == TensorRole::kClassifier && model_.reranker) return take_score_rows(spec);
+    if (role == TensorRole::kPerLayerEmbedding && model_.ngrams) return take_ngrams(spec);
     const std::string_view own_name = own_name_of(spec.id);
     const bool is_bare = role == TensorRole::kHeadBias ||
                          (config_.type->is_encoder && starts_with_any(own_name, kBarePrefixes));
@@ -138,6 +141,8 @@ class FolderTensors {
     replace(kMlpPrefix, config_.type->other_mlp);
     if (role == TensorRole::kAttentionOutput) replace(own_name, config_.type->other_output);
     if (is_of_state(spec.id)) return take_state(spec, name);
+    const bool is_index = role == TensorRole::kIndexHeadQuery || role == TensorRole::kIndexHeadKey;
+    if (is_index && config_.type->has_ngrams) return take_index_rows(spec, name);
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
     if (kind == TensorKind::kHeads) {
       return own_name.empty() ? take_heads(spec) : stack(spec, name);
@@ -323,22 +328,7 @@ class FolderTensors {
         prefix_of(spec.id) +
         std::string(is_down ? config_.type->down_bias_stack : config_.type->gate_up_bias_stack);
     TRY_ASSIGN(const size_t index, find(name));
-    const TensorInfo& info = source_.tensors()[index];
-    const uint64_t n_parts = is_down ? 1 : 2;
-    if (info.shape != std::vector<uint64_t>{spec.shape[0], n_parts * spec.shape[1]}) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor '{}' has the shape [{}], expected [{}, {}]", name,
-                              fmt::join(info.shape, ", "), spec.shape[0], n_parts * spec.shape[1]));
-    }
-    ArrangedTensor tensor;
-    tensor.info = info;
-    tensor.info.name = name_of(spec.id);
-    tensor.info.shape = spec.shape;
-    const uint64_t part_bytes = info.n_bytes / spec.shape[0] / n_parts;
-    const uint64_t part = spec.id.role == TensorRole::kExpertUpBias ? 1 : 0;
-    for (uint64_t expert = 0; expert < spec.shape[0]; ++expert) {
-      tensor.pieces.push_back({index, (expert * n_parts + part) * part_bytes, part_bytes});
-    }
+    TRY_ASSIGN(ArrangedTensor tensor, expert_biases(source_, index, spec));
     store_floats(tensor, Arrangement::kFloats);
     arranged_.push_back(std::move(tensor));
     return {};
@@ -364,30 +354,41 @@ class FolderTensors {
 
   // Takes the gate or up half of [n_experts, 2 · n_rows, n_cols], or of one such matrix.
   Result<void> take_half(const TensorSpec& spec, const std::string& name) {
-    using enum TensorRole;
     TRY_ASSIGN(const size_t index, find(name));
-    const bool is_stack = spec.shape.size() == 3;
-    const uint64_t n_experts = is_stack ? spec.shape.front() : 1;
-    const TensorInfo& info = source_.tensors()[index];
-    std::vector<uint64_t> expected = spec.shape;
-    expected[is_stack ? 1 : 0] *= 2;
-    if (info.shape != expected) {
-      return fail(
-          ErrorCode::kCorrupt,
-          fmt::format("tensor '{}' has the shape [{}], expected [{}]: gate rows before up rows",
-                      name, fmt::join(info.shape, ", "), fmt::join(expected, ", ")));
+    TRY_ASSIGN(ArrangedTensor tensor, gate_or_up_half(source_, index, spec));
+    arranged_.push_back(std::move(tensor));
+    return {};
+  }
+
+  // Takes the rows of an indexer's queries or of its key from their common tensor.
+  Result<void> take_index_rows(const TensorSpec& spec, const std::string& name) {
+    const IndexerConfig& indexer = model_.layers[spec.id.layer].attention().indexer;
+    const uint64_t n_queries = uint64_t{indexer.n_heads} * indexer.head_dim;
+    TRY_ASSIGN(const size_t index, find(name));
+    TRY_ASSIGN(ArrangedTensor tensor,
+               rows_of_tensor(source_, index, spec,
+                              {spec.id.role == TensorRole::kIndexHeadKey ? n_queries : 0,
+                               n_queries + indexer.head_dim}));
+    arranged_.push_back(std::move(tensor));
+    return {};
+  }
+
+  // Joins the pieces of the table of n-grams, and checks that the folder's numbers are those of
+  // config.json.
+  Result<void> take_ngrams(const TensorSpec& spec) {
+    const NgramNames names(
+        fmt::format("{}{}{}.", prefix_, config_.type->layers, model_.ngrams->layer));
+    std::vector<size_t> shards;
+    do {
+      TRY_ASSIGN(const size_t index, find(names.shard(shards.size())));
+      shards.push_back(index);
+    } while (has(names.shard(shards.size())));
+    for (const auto& [name, numbers] : names.numbers(*model_.ngrams)) {
+      if (!has(name)) continue;
+      TRY_ASSIGN(const size_t index, find(name));
+      TRY(check_numbers(source_, index, numbers));
     }
-    ArrangedTensor tensor;
-    tensor.info = info;
-    tensor.info.name = name_of(spec.id);
-    tensor.info.shape = spec.shape;
-    tensor.info.n_bytes /= 2;
-    const uint64_t half_bytes = info.n_bytes / n_experts / 2;
-    const TensorRole role = spec.id.role;
-    const uint64_t half = role == kExpertGate || role == kGate || role == kSharedGate ? 0 : 1;
-    for (uint64_t expert = 0; expert < n_experts; ++expert) {
-      tensor.pieces.push_back({index, (2 * expert + half) * half_bytes, half_bytes});
-    }
+    TRY_ASSIGN(ArrangedTensor tensor, joined_rows(source_, shards, spec));
     arranged_.push_back(std::move(tensor));
     return {};
   }

@@ -104,6 +104,14 @@ struct ModelPreset : Geometry {
     uint64_t shared_layers = 0;  // a bit per layer: layers that share the selection of another
   };
   Indexer indexer = {};
+  struct Hyper {  // HyperConnectionsConfig, and NgramConfig with one layer
+    uint32_t n_streams = 0, rank = 0;
+    uint32_t ngram_layer = 0, n_tokens = 0, heads_per_size = 0, row_dim = 0, kernel_size = 0;
+    uint32_t n_rows = 0;  // of a head, at least
+    uint32_t end_token = 0;
+    uint32_t block_tokens = 0;  // IndexerConfig
+  };
+  Hyper hyper = {};
 };
 
 std::span<const ModelPreset> model_presets();

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "catalogue/family.h"
+#include "format/ngram_numbers.h"
 #include "format/weight_mix.h"
 
 namespace kvik {
@@ -116,7 +117,8 @@ class TensorMaker {
   float gain(TensorRole role) const {
     if (role == TensorRole::kHead) return kHeadGain;
     if (role == TensorRole::kPerLayerEmbedding) {
-      return std::sqrt(static_cast<float>(preset_.n_layers));
+      const bool is_table = preset_.hyper.n_streams > 0;
+      return std::sqrt(static_cast<float>(is_table ? preset_.hyper.row_dim : preset_.n_layers));
     }
     if (role != TensorRole::kEmbedding || family_.scales_embedding) return 1.0f;
     const float scale = preset_.scales.embedding;
@@ -210,6 +212,36 @@ void add_delta_keys(const ModelPreset& p, const AddKey& add) {
   add("ssm.time_step_rank", uint64_t{d.n_value_heads});
   add("ssm.inner_size", uint64_t{d.n_value_heads} * d.value_dim);
   add("full_attention_interval", uint64_t{d.interval});
+}
+
+void add_hyper_keys(const ModelPreset& p, const AddKey& add) {
+  constexpr uint64_t kSeed = 1234;  // the usual numbers of folders
+  constexpr uint64_t kRowMultiple = 128;
+  const ModelPreset::Hyper& h = p.hyper;
+  add("hyper_connection.count", uint64_t{h.n_streams});
+  add("hyper_connection.low_rank", uint64_t{h.rank});
+  add("attention.indexer.head_count", uint64_t{p.indexer.n_heads});
+  add("attention.indexer.key_length", uint64_t{p.indexer.head_dim});
+  add("attention.indexer.top_k", uint64_t{p.indexer.n_top});
+  std::vector<uint64_t> ratios;
+  for (uint32_t i = 0; i < p.n_layers; ++i) {
+    ratios.push_back((i + 1) % p.delta.interval != 0 ? 0 : h.block_tokens);
+  }
+  add("attention.compress_ratios", std::move(ratios));
+  if (h.ngram_layer >= p.n_layers) return;  // of fewer layers than the preset has
+  const auto rows = primes_from(h.n_rows, uint64_t{h.n_tokens - 1} * h.heads_per_size);
+  add("ple.layers", std::vector<uint64_t>{h.ngram_layer});
+  add("ple.ngram_size", uint64_t{h.n_tokens});
+  add("ple.heads_per_ngram", uint64_t{h.heads_per_size});
+  add("ple.conv_kernel", uint64_t{h.kernel_size});
+  add("ple.eos_token_id", uint64_t{h.end_token});
+  add("embedding_length_per_layer_input", uint64_t{h.row_dim});
+  add("ple.layer_multipliers", ngram_multipliers(kSeed, p.n_vocab, h.n_tokens));
+  const std::vector<uint64_t> offsets = ngram_offsets(rows);
+  add("ple.row_count",
+      (offsets.back() + rows.back() + kRowMultiple - 1) / kRowMultiple * kRowMultiple);
+  add("ple.head_offsets", offsets);
+  add("ple.head_vocab_sizes", rows);
 }
 
 void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
@@ -318,6 +350,7 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
   }
   if (p.experts.n > 0) add_expert_keys(p, add);
   if (p.delta.kernel_size > 0) add_delta_keys(p, add);
+  if (p.hyper.n_streams > 0) add_hyper_keys(p, add);
 }
 
 }  // namespace

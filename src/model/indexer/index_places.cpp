@@ -15,20 +15,21 @@ uint64_t index_end(const ModelConfig& config, const LayerGroups& groups, uint32_
   uint64_t at = (kv_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
   bool has_index = false;
   for (uint32_t layer = 0; layer < end; ++layer) {
-    const uint64_t n_bytes = index_token_bytes(config.layers[layer], type);
+    const uint64_t n_bytes = index_page_bytes(config.layers[layer], type);
     if (n_bytes == 0 || groups.places[layer].group != group) continue;
     has_index = true;
-    at += kPageTokens * n_bytes;
+    at += n_bytes;
   }
   return has_index || end < config.layers.size() ? at : kv_bytes;
 }
 
 }  // namespace
 
-uint64_t index_token_bytes(const LayerConfig& layer, KvType type) {
+uint64_t index_page_bytes(const LayerConfig& layer, KvType type) {
   const AttentionConfig* attention = layer.if_attention();
   if (!attention || !attention->indexer.is_own()) return 0;
-  return index_key_bytes(type, attention->indexer.head_dim);
+  const IndexerConfig& indexer = attention->indexer;
+  return kPageTokens / indexer.key_tokens * index_key_bytes(type, indexer.head_dim);
 }
 
 uint64_t bytes_with_index(const ModelConfig& config, const LayerGroups& groups, uint32_t group,

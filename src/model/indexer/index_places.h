@@ -19,7 +19,7 @@ uint64_t bytes_with_index(const ModelConfig& config, const LayerGroups& groups, 
 uint64_t index_offset(const ModelConfig& config, const LayerGroups& groups, uint32_t layer,
                       KvType type, const Backend& backend);
 
-// Returns the bytes of one token's index key; 0 for a layer without an indexer of its own.
-uint64_t index_token_bytes(const LayerConfig& layer, KvType type);
+// Returns the bytes of the index keys of a page; 0 for a layer without an indexer of its own.
+uint64_t index_page_bytes(const LayerConfig& layer, KvType type);
 
 }  // namespace kvik

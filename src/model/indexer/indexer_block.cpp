@@ -17,12 +17,26 @@ IndexerBlock::Buffers IndexerBlock::Buffers::take(const ModelConfig& config, uin
     most.n_heads = std::max(most.n_heads, own.n_heads);
     most.head_dim = std::max(most.head_dim, own.head_dim);
     most.n_top = std::max(most.n_top, own.n_top);
+    most.key_tokens = std::max(most.key_tokens, own.key_tokens);
   }
   if (most.n_top > 0) buffers.count(n_rows_max * sizeof(uint32_t));  // rows_
-  return {.queries = buffers.take(n_rows_max, most.n_heads * most.head_dim),
-          .keys = buffers.take(n_rows_max, most.head_dim),
-          .weights = buffers.take(n_rows_max, most.n_heads),
-          .selected = buffers.take(n_rows_max, most.n_top)};
+  const uint32_t n_block_rows = most.has_block_keys() ? n_rows_max : 0;
+  Buffers taken{.queries = buffers.take(n_rows_max, most.n_heads * most.head_dim),
+                .keys = buffers.take(n_rows_max, most.head_dim),
+                .weights = buffers.take(n_rows_max - n_block_rows, most.n_heads),
+                .selected = buffers.take(n_rows_max, most.n_top > 0 ? most.n_listed() : 0),
+                .means = buffers.take(n_block_rows, most.head_dim),
+                .ones = buffers.take(most.has_block_keys() ? 1 : 0, most.n_heads),
+                .shares = buffers.take(most.has_block_keys() ? most.key_tokens : 0, most.head_dim),
+                .drafts = {}};
+  if (!most.has_block_keys()) return taken;
+  buffers.count(RopeTables::bytes(config, n_rows_max) + n_rows_max * sizeof(uint32_t));
+  const uint32_t n_drafts = std::min(RecurrentBlock::kMaxDraftRows, n_rows_max);
+  for (const LayerConfig& layer : config.layers) {
+    const bool has_block_keys = layer.if_attention() && layer.attention().indexer.has_block_keys();
+    taken.drafts.push_back(has_block_keys ? buffers.take(n_drafts, most.head_dim) : Rows());
+  }
+  return taken;
 }
 
 IndexerBlock::IndexerBlock(const Model& model, Backend& backend, const LayerGroups& groups,
@@ -30,10 +44,87 @@ IndexerBlock::IndexerBlock(const Model& model, Backend& backend, const LayerGrou
     : model_(model), backend_(backend), kv_type_(kv_type), buffers_(buffers) {
   const ModelConfig& c = model.config();
   for (uint32_t layer = 0; layer < c.layers.size(); ++layer) {
-    const bool is_own = index_token_bytes(c.layers[layer], kv_type) > 0;
+    const bool is_own = index_page_bytes(c.layers[layer], kv_type) > 0;
     offsets_.push_back(is_own ? index_offset(c, groups, layer, kv_type, backend) : 0);
   }
   rows_.reserve(buffers.selected.n_rows);
+  if (buffers.means.n_rows == 0) return;
+  const auto fill = [&](Rows rows, float value) {
+    const std::vector<float> values(size_t{rows.n_rows} * rows.n_cols, value);
+    backend.memory().copy_in(reinterpret_cast<std::byte*>(rows.data),
+                             std::as_bytes(std::span(values)));
+  };
+  fill(buffers.ones, 1.0f);
+  fill(buffers.shares, 1.0f / static_cast<float>(buffers.shares.n_rows));
+  starts_.emplace(backend.memory(), c, model.rope_divisors(), buffers.means.n_rows);
+  start_positions_.reserve(buffers.means.n_rows);
+  const StateLayout layout = state_layout(c);
+  means_.resize(c.layers.size());
+  for (size_t layer = 0; layer < c.layers.size(); ++layer) {
+    if (buffers.drafts[layer].n_cols == 0) continue;
+    means_[layer].emplace(
+        backend,
+        ConvShape{.conv_weights = buffers.shares.data, .kernel_size = buffers.shares.n_rows},
+        layout.offsets[layer], buffers.drafts[layer]);
+  }
+}
+
+void IndexerBlock::begin_step(std::span<const uint32_t> positions, RecurrentBlock* states) {
+  if (!starts_) return;
+  states_ = states;
+  const uint32_t before = buffers_.shares.n_rows - 1;
+  start_positions_.clear();
+  for (const uint32_t position : positions) {
+    start_positions_.push_back(position - std::min(position, before));
+  }
+  starts_->prepare(start_positions_);
+}
+
+void IndexerBlock::replay() {
+  for (auto& mean : means_) {
+    if (mean) mean->replay(*states_, buffers_.keys, buffers_.means);
+  }
+}
+
+void IndexerBlock::begin_rows(uint32_t layer, Rows in, std::span<const KvRun> runs) {
+  const IndexerConfig& c = model_.config().layers[layer].attention().indexer;
+  layer_ = layer;
+  runs_ = runs;
+  rows_.resize(in.n_rows);
+  std::iota(rows_.begin(), rows_.end(), 0);
+  is_selected_ = std::ranges::all_of(
+      runs, [&](const KvRun& run) { return run.first_position + run.n_rows <= c.n_budget(); });
+  queries_ = buffers_.queries.slice(0, in.n_rows).columns(0, c.n_heads * c.head_dim);
+}
+
+IndexTarget IndexerBlock::target(std::span<const KvRun> runs) const {
+  const IndexerConfig& c = model_.config().layers[layer_].attention().indexer;
+  return {.offset = offsets_[layer_],
+          .type = index_key_type(kv_type_),
+          .dim = c.head_dim,
+          .runs = runs,
+          .key_tokens = c.key_tokens};
+}
+
+void IndexerBlock::write_blocks(uint32_t layer, Rows in, const RopeTables& ropes,
+                                std::span<const KvRun> runs) {
+  const ModelConfig& config = model_.config();
+  const AttentionConfig& a = config.layers[layer].attention();
+  const IndexerConfig& c = a.indexer;
+  const IndexerWeights& w = model_.layers()[layer].attention.indexer;
+  begin_rows(layer, in, runs);
+  const Rows keys = buffers_.keys.slice(0, in.n_rows).columns(0, c.head_dim);
+  const Rows means = buffers_.means.slice(0, in.n_rows).columns(0, c.head_dim);
+  backend_.matmul(in, *w.key, keys);
+  means_[layer]->run(*states_, keys, means);
+  backend_.rms_norm(means, w.key_norm.floats(), c.head_dim, config.norm_eps, means);
+  backend_.rope(means, c.head_dim, c.pairing, starts_->angles(a.rope));
+  backend_.write_index(target(runs), means);
+  if (is_selected_) return;
+  backend_.matmul(in, *w.query, queries_);
+  backend_.rms_norm(queries_, w.query_norm.floats(), c.head_dim, config.norm_eps, queries_);
+  backend_.rope(queries_, c.head_dim, c.pairing, ropes.angles(a.rope));
+  weights_ = {buffers_.ones.data, in.n_rows, c.n_heads, 0};
 }
 
 void IndexerBlock::write(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes,
@@ -47,21 +138,10 @@ void IndexerBlock::write(uint32_t layer, Rows in, Rows low_q, const RopeTables& 
   backend_.layer_norm(keys, w.key_norm.floats(), w.key_norm.floats() + c.head_dim,
                       IndexerConfig::kNormEps, keys);
   backend_.rope(keys, c.head_dim, c.pairing, angles);
-  layer_ = layer;
-  runs_ = runs;
-  backend_.write_index({.offset = offsets_[layer],
-                        .type = index_key_type(kv_type_),
-                        .dim = c.head_dim,
-                        .runs = runs},
-                       keys);
-
-  rows_.resize(in.n_rows);
-  std::iota(rows_.begin(), rows_.end(), 0);
-  is_selected_ = std::ranges::all_of(
-      runs, [&](const KvRun& run) { return run.first_position + run.n_rows <= c.n_top; });
-  queries_ = buffers_.queries.slice(0, in.n_rows).columns(0, c.n_heads * c.head_dim);
-  weights_ = buffers_.weights.slice(0, in.n_rows).columns(0, c.n_heads);
+  begin_rows(layer, in, runs);
+  backend_.write_index(target(runs), keys);
   if (is_selected_) return;
+  weights_ = buffers_.weights.slice(0, in.n_rows).columns(0, c.n_heads);
   backend_.matmul(low_q, *w.query, queries_);
   backend_.rope(queries_, c.head_dim, c.pairing, angles);
   backend_.matmul(in, *w.weights, weights_);
@@ -70,12 +150,9 @@ void IndexerBlock::write(uint32_t layer, Rows in, Rows low_q, const RopeTables& 
 
 void IndexerBlock::select_rows(std::span<const KvRun> runs, uint32_t window) {
   const IndexerConfig& c = model_.config().layers[layer_].attention().indexer;
-  backend_.select_tokens({.offset = offsets_[layer_],
-                          .type = index_key_type(kv_type_),
-                          .dim = c.head_dim,
-                          .runs = runs},
-                         {.n_heads = c.n_heads, .n_top = c.n_top, .window = window}, queries_,
-                         weights_, reinterpret_cast<uint32_t*>(buffers_.selected.data));
+  backend_.select_tokens(target(runs),
+                         {.n_heads = c.n_heads, .n_top = c.n_top / c.key_tokens, .window = window},
+                         queries_, weights_, reinterpret_cast<uint32_t*>(buffers_.selected.data));
 }
 
 void IndexerBlock::select() {
@@ -97,9 +174,10 @@ void IndexerBlock::keep(std::span<const uint32_t> rows) {
 SelectedTokens IndexerBlock::selected() const {
   const IndexerConfig& c = model_.config().layers[layer_].attention().indexer;
   return {.blocks = reinterpret_cast<const uint32_t*>(buffers_.selected.data),
-          .n_top = c.n_top,
-          .n_budget = c.n_top,
-          .rows = rows_};
+          .n_top = c.n_listed(),
+          .n_budget = c.n_budget(),
+          .rows = rows_,
+          .block_tokens = c.key_tokens};
 }
 
 }  // namespace kvik

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "backend/backend.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
+#include "model/recurrent/recurrent_block.h"
+#include "model/recurrent/state_conv.h"
 #include "model/rope.h"
 #include "model/row_buffers.h"
 
@@ -15,15 +18,24 @@ namespace kvik {
 // The indexers of layers that attend to selected tokens only (IndexerConfig; DeepSeek-V3.2, 2025).
 // Per layer with an indexer of its own, write() stores the index keys of all rows of the step in
 // the pages, then select() reads them from there. A layer that shares a selection uses that of the
-// last such layer. While a row could attend to at most n_top tokens, nothing is selected, and no
-// queries are computed. One thread.
+// last such layer. While a row could attend to at most n_budget() tokens, nothing is selected, and
+// no queries are computed. One thread.
+//
+// Indexers of blocks (IndexerConfig::key_tokens; Qwen4-Exp 2026) have a key for each block: the
+// mean of its tokens' keys, normed, and rotated to the block's first position. All heads have the
+// same weight. The keys of the tokens of an incomplete block are a part of the sequence's state.
 class IndexerBlock {
  public:
   struct Buffers {
     Rows queries;   // [n_rows_max, n_heads · head_dim]
     Rows keys;      // [n_rows_max, head_dim]
     Rows weights;   // [n_rows_max, n_heads]
-    Rows selected;  // [n_rows_max, n_top], positions as integers
+    Rows selected;  // [n_rows_max, n_listed()], blocks as integers
+    Rows means;     // [n_rows_max, head_dim], keys of blocks
+    Rows ones;      // [1, n_heads], weights of heads with blocks
+    Rows shares;    // [key_tokens, head_dim], weights of the mean
+    // by layer with blocks: [kMaxDraftRows, head_dim], keys of draft tokens
+    std::vector<Rows> drafts;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
@@ -36,6 +48,15 @@ class IndexerBlock {
   void write(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes,
              std::span<const KvRun> runs);
 
+  // The same for an indexer of blocks. in: the layer's input.
+  void write_blocks(uint32_t layer, Rows in, const RopeTables& ropes, std::span<const KvRun> runs);
+
+  // Starts a step with these positions; `states`, which has begun it, has the states of the
+  // sequences. Only needed with blocks.
+  void begin_step(std::span<const uint32_t> positions, RecurrentBlock* states);
+  // Updates the states with accepted draft tokens.
+  void replay();
+
   // Selects the tokens of all rows, unless this has been done since write().
   void select();
   // Selects the tokens of one run, among the last `window` ones; 0: among all.
@@ -47,14 +68,22 @@ class IndexerBlock {
   SelectedTokens selected() const;
 
  private:
+  void begin_rows(uint32_t layer, Rows in, std::span<const KvRun> runs);
   void select_rows(std::span<const KvRun> runs, uint32_t window);
+  IndexTarget target(std::span<const KvRun> runs) const;
 
   const Model& model_;
   Backend& backend_;
   const KvType kv_type_;
   const Buffers buffers_;
   std::vector<uint64_t> offsets_;  // of the index keys in a page, by layer
-  uint32_t layer_ = 0;             // that of the last write()
+  // With blocks: the convolutions that compute means, by layer; the angles of the first positions
+  // of blocks, at the rows of their last tokens.
+  std::vector<std::optional<StateConv>> means_;
+  std::optional<RopeTables> starts_;
+  std::vector<uint32_t> start_positions_;
+  RecurrentBlock* states_ = nullptr;
+  uint32_t layer_ = 0;  // that of the last write()
   std::span<const KvRun> runs_;
   Rows queries_, weights_;
   bool is_selected_ = true;

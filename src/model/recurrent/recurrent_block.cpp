@@ -126,7 +126,6 @@ void RecurrentBlock::begin_step(std::span<const Run> runs) {
   CHECK(draft_rows_.size() <= kMaxDraftRows);
 }
 
-// Returns the runs with the address of the part of the state that begins at `offset` floats.
 std::span<const StateRun> RecurrentBlock::runs_at(uint64_t offset) {
   state_runs_.clear();
   for (const Run& run : runs_) {
@@ -200,7 +199,8 @@ void RecurrentBlock::advance(const DeltaConfig& d, uint32_t layer, ResidualStrea
   recur(d, layer, x.n_rows());
   backend_.rms_norm(heads_, w.state_norm.floats(), d.value_dim, model_.config().norm_eps, heads_);
   const Rows gate = in.columns(d.conv_dim(), d.values_dim());
-  backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
+  const Activation function = d.has_sigmoid_gate ? Activation::kSigmoid : Activation::kSilu;
+  backend_.gated_activation(function, gate, heads_, heads_);
 }
 
 // Yang et al. 2024, section 3.4: convolution and SiLU of q, k and v; normalization of q and k to

@@ -61,8 +61,16 @@ class RecurrentBlock {
   // the step.
   void replay(std::span<const uint32_t> n_accepted_drafts);
 
- private:
+  // Returns the step's runs, or after replay() those of the accepted draft tokens, with the address
+  // of the part of the state that begins at `offset` floats. Valid until the next call.
   std::span<const StateRun> runs_at(uint64_t offset);
+  // Rows of the step that are draft tokens, and after replay() the indices among them of those that
+  // were accepted.
+  std::span<const uint32_t> draft_rows() const { return draft_rows_; }
+  std::span<const uint32_t> accepted_rows() const { return accepted_rows_; }
+  const StateLayout& layout() const { return layout_; }
+
+ private:
   void advance(const DeltaConfig& d, uint32_t layer, ResidualStream& x);
   void advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x);
   void advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x);

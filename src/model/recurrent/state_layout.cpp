@@ -7,6 +7,12 @@ namespace {
 
 // floats per cache line; each layer's state begins at a cache line
 constexpr uint64_t kLineFloats = 16;
+uint64_t whole_lines(uint64_t n) { return (n + kLineFloats - 1) / kLineFloats * kLineFloats; }
+
+// Returns the earlier inputs of the key of a block.
+uint64_t index_floats(const AttentionConfig& a) {
+  return uint64_t{a.indexer.key_tokens - 1} * a.indexer.head_dim;
+}
 
 }  // namespace
 
@@ -16,9 +22,16 @@ StateLayout state_layout(const ModelConfig& config) {
     layout.offsets.push_back(layout.n_floats);
     const bool is_mtp_head = i >= config.n_layers;
     uint64_t n = is_mtp_head && config.has_state() ? config.model_dim : 0;
-    if (!is_mtp_head)
+    if (!is_mtp_head) {
+      if (const auto* a = config.layers[i].if_attention()) n = index_floats(*a);
       config.layers[i].visit_state([&](const auto& own) { n = own.state_floats(); });
-    layout.n_floats += (n + kLineFloats - 1) / kLineFloats * kLineFloats;
+    }
+    layout.n_floats += whole_lines(n);
+  }
+  layout.ngrams = layout.n_floats;
+  if (config.ngrams) {
+    layout.n_floats +=
+        whole_lines(uint64_t{config.ngrams->n_taps() - 1} * config.hyper->n * config.model_dim);
   }
   return layout;
 }

@@ -152,14 +152,14 @@ void BenchRunner::step(uint32_t n_new, OutputRows want) {
     for (uint32_t g = 0; g < n_groups; ++g) tables.push_back(lane.table.addresses(g));
   }
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    batch.push_back(
-        {.tokens = std::span(lanes_[i].tokens).subspan(lanes_[i].n_cached, n_new),
-         .first_position = lanes_[i].n_cached,
-         .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups),
-                .state = lanes_[i].table.state(),
-                .open = lanes_[i].table.open_pages()},
-         .want = want,
-         .adapter = adapters_.empty() ? nullptr : adapters_[i % adapters_.size()].get()});
+    batch.push_back({.tokens = std::span(lanes_[i].tokens).subspan(lanes_[i].n_cached, n_new),
+                     .first_position = lanes_[i].n_cached,
+                     .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups),
+                            .state = lanes_[i].table.state(),
+                            .open = lanes_[i].table.open_pages()},
+                     .want = want,
+                     .adapter = adapters_.empty() ? nullptr : adapters_[i % adapters_.size()].get(),
+                     .earlier = std::span(lanes_[i].tokens).first(lanes_[i].n_cached)});
   }
   decoder_.forward(batch);
   for (size_t row = 0; row < decoder_.n_logits(); ++row) decoder_.logits(row);

@@ -70,8 +70,10 @@ LimitModel::LayerAttention LimitModel::attention_of(const AttentionConfig& a, Kv
       .key_ops = 2.0 * a.n_heads * (a.head_dim + a.latent.rank),
       .value_ops = a.latent.rank ? 0.0 : 2.0 * a.n_heads * a.head_dim,
       .kv_bytes = static_cast<double>(kv_bytes),
-      .index_ops = selects ? 2.0 * indexer.n_heads * indexer.head_dim : 0.0,
-      .index_bytes = selects ? static_cast<double>(index_key_bytes(type, indexer.head_dim)) : 0.0};
+      .index_ops = selects ? 2.0 * indexer.n_heads * indexer.head_dim / indexer.key_tokens : 0.0,
+      .index_bytes = selects ? static_cast<double>(index_key_bytes(type, indexer.head_dim)) /
+                                   indexer.key_tokens
+                             : 0.0};
 }
 
 Result<LimitModel> LimitModel::of(const std::string& spec, const LoadedModel& loaded) {

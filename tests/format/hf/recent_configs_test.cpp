@@ -267,5 +267,37 @@ TEST(HfConfig, layers_with_an_indexer_are_a_list_a_pattern_or_a_distance) {
   }
 }
 
+TEST(HfConfig, the_numbers_of_ngrams_follow_from_a_seed_and_a_least_number_of_rows) {
+  const auto qwen4 = [](std::string_view more) {
+    return config("qwen4_exp_text",
+                  fmt::format(R"("num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":32,
+                                 "shared_expert_intermediate_size":32,"indexer_n_heads":2,
+                                 "indexer_head_dim":256,"indexer_budget":64,
+                                 "indexer_compress_ratio":4,"full_attention_interval":3,
+                                 "ngram_vocab_size_base":50,"heads_per_ngram":2{}{})",
+                              more.empty() ? "" : ",", more));
+  };
+  const auto model =
+      read_config(read(qwen4(R"("ple_layer_ids":[2],"eos_token_id":[5,6])")).metadata);
+  ASSERT_TRUE(model) << model.error().message;
+  ASSERT_TRUE(model->ngrams);
+  EXPECT_EQ(model->ngrams->layer, 1u);
+  EXPECT_EQ(model->ngrams->end_token, 5u);
+  EXPECT_THAT(model->ngrams->rows, testing::ElementsAre(53, 59, 61, 67));
+  EXPECT_THAT(model->ngrams->offsets, testing::ElementsAre(0, 53, 112, 173));
+  EXPECT_EQ(model->ngrams->n_rows, 256u);
+  EXPECT_EQ(model->layers[2].attention().indexer.key_tokens, 4u);
+  EXPECT_FALSE(std::get<DeltaConfig>(model->layers[0].mixer).has_sigmoid_gate);
+  EXPECT_FALSE(read_config(read(qwen4("")).metadata)->ngrams);
+  for (const auto& [more, message] :
+       {std::pair(R"("ple_layer_ids":[1,2],"eos_token_id":1)",
+                  "expected one layer, counted from 1"),
+        std::pair(R"("ple_layer_ids":[2])", "eos_token_id"),
+        std::pair(R"("ple_layer_ids":[2],"eos_token_id":1,"ple_embed_dim":30)",
+                  "heads that share 30 columns evenly")}) {
+    EXPECT_THAT(error_of(qwen4(more)).message, HasSubstr(message)) << more;
+  }
+}
+
 }  // namespace
 }  // namespace kvik::hf

@@ -1,0 +1,92 @@
+#include "model/streams/hyper_connections.h"
+
+#include <utility>
+#include <vector>
+
+namespace kvik {
+
+HyperConnections::Buffers HyperConnections::Buffers::take(const ModelConfig& config,
+                                                          uint32_t n_rows_max,
+                                                          RowBuffers& buffers) {
+  const auto [n, rank] = *config.hyper;
+  return {.streams = buffers.take(n_rows_max, n * config.model_dim),
+          .spare = buffers.take(n_rows_max, n * config.model_dim),
+          .mixed = buffers.take(n_rows_max, n * config.model_dim),
+          .low = buffers.take(n_rows_max, rank),
+          .weights = buffers.take(n_rows_max, n),
+          .kept = buffers.take(n_rows_max, n),
+          .twos = buffers.take(1, n)};
+}
+
+HyperConnections::HyperConnections(const Model& model, Backend& backend, const Buffers& buffers)
+    : model_(model),
+      backend_(backend),
+      own_(buffers),
+      buffers_(buffers),
+      n_(model.config().hyper->n),
+      dim_(model.config().model_dim) {
+  const std::vector<float> twos(n_, 2.0f);
+  backend.memory().copy_in(reinterpret_cast<std::byte*>(own_.twos.data),
+                           std::as_bytes(std::span(twos)));
+}
+
+void HyperConnections::begin_step(ResidualStream& x) {
+  buffers_ = own_;
+  const Rows all = streams(x.n_rows());
+  for (uint32_t j = 0; j < n_; ++j) {
+    backend_.copy_heads({x.rows(), 1, 0, 0, dim_}, {all.columns(j * dim_, dim_), 1, 0, 0, dim_});
+  }
+}
+
+void HyperConnections::norm(Rows streams, const Buffer& weights, Rows out) {
+  for (uint32_t j = 0; j < n_; ++j) {
+    backend_.rms_norm(streams.columns(j * dim_, dim_), weights.floats() + size_t{j} * dim_, dim_,
+                      model_.config().norm_eps, out.columns(j * dim_, dim_));
+  }
+}
+
+Rows HyperConnections::mix(const HyperWeights& w, ResidualStream& x) {
+  const uint32_t n_rows = x.n_rows();
+  const float share = 1.0f / static_cast<float>(n_);
+  const Rows normed = buffers_.spare.slice(0, n_rows);
+  const Rows mixed = buffers_.mixed.slice(0, n_rows);
+  const Rows low = buffers_.low.slice(0, n_rows);
+  norm(streams(n_rows), w.norm, normed);
+  backend_.matmul(normed, *w.down, low);
+  backend_.scale(low, share);
+  backend_.gated_activation(Activation::kSigmoid, low, low, low);  // SiLU
+  backend_.matmul(low, *w.up, mixed);
+  backend_.gated_activation(Activation::kSigmoid, mixed, normed, mixed);
+  const Rows input = x.begin_half();
+  backend_.clear(input);
+  for (uint32_t j = 0; j < n_; ++j) backend_.add(input, mixed.columns(j * dim_, dim_));
+  backend_.scale(input, share);
+  return normed;
+}
+
+void HyperConnections::begin(const HyperWeights& w, ResidualStream& x) {
+  const Rows normed = mix(w, x);
+  const Rows weights = buffers_.weights.slice(0, x.n_rows());
+  backend_.matmul(normed, *w.inject, weights);
+  backend_.scale(weights, 1.0f / static_cast<float>(n_));
+  const Rows twos{buffers_.twos.data, x.n_rows(), n_, 0};
+  backend_.gated_activation(Activation::kSigmoid, weights, twos, weights);
+}
+
+void HyperConnections::end(const ResidualStream& x) {
+  const Rows all = streams(x.n_rows());
+  const Rows weights = buffers_.weights.slice(0, x.n_rows());
+  for (uint32_t j = 0; j < n_; ++j) {
+    backend_.add_weighted_heads(all.columns(j * dim_, dim_), x.rows(), weights.columns(j, 1));
+  }
+}
+
+void HyperConnections::keep(std::span<const uint32_t> rows) {
+  const auto n_rows = static_cast<uint32_t>(rows.size());
+  backend_.gather(buffers_.streams, rows, buffers_.spare.slice(0, n_rows));
+  std::swap(buffers_.streams, buffers_.spare);
+  backend_.gather(buffers_.weights, rows, buffers_.kept.slice(0, n_rows));
+  std::swap(buffers_.weights, buffers_.kept);
+}
+
+}  // namespace kvik
