@@ -80,17 +80,25 @@ struct LatentConfig {
 };
 
 // An indexer selects the tokens that a row attends to: the n_top with the highest scores, which a
-// few small heads compute from vectors that are cached for this (DeepSeek-V3.2, 2025).
+// few small heads compute from vectors that are cached for this (DeepSeek-V3.2, 2025). Or each of
+// its heads selects n_top blocks of tokens for one KV head (MiniMax Sparse Attention, 2026).
 struct IndexerConfig {
   static constexpr float kNormEps = 1e-6f;  // of the layer norm of its keys
 
   uint32_t n_top = 0;  // 0: a row attends to all tokens
   uint32_t n_heads = 0, head_dim = 0;
+  uint32_t block_tokens = 0;  // tokens of a block; 0: single tokens are selected for all KV heads
+  uint32_t n_local = 0;       // number of last blocks that are always selected
   RopePairing pairing = RopePairing::kInterleaved;  // of the first dimensions of a head
   // The layer attends to the tokens that the last layer with an indexer of its own has selected.
   bool is_shared = false;
 
   bool is_own() const { return n_top > 0 && !is_shared; }
+  bool is_per_head() const { return block_tokens != 0; }
+  // Returns the number of lists of n_top tokens or blocks that a row gets.
+  uint32_t n_lists() const { return is_per_head() ? n_heads : 1; }
+  // Returns the number of tokens that a row attends to at most.
+  uint32_t n_budget() const { return is_per_head() ? n_top * block_tokens : n_top; }
 };
 
 // Location of the projection to the output gates of attention: none, in Q's tensor, which contains

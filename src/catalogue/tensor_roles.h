@@ -63,6 +63,10 @@ enum class TensorRole : uint8_t {
   kIndexKeyNorm,
   kIndexKeyNormBias,
   kIndexWeights,  // indexer: projection of x to the weights of its heads
+  // Indexer whose heads select for one KV head each: projections of x to its queries and key.
+  kIndexHeadQuery,
+  kIndexHeadKey,
+  kIndexQueryNorm,
   kAttentionOutput,
   kAttentionOutputBias,
   kSinks,

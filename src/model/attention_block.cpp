@@ -178,7 +178,9 @@ Rows AttentionBlock::write_heads(uint32_t layer, Rows input) {
     backend_.change_basis(k, bases_.keys(layer));
   }
   if (bases_.has_values(layer)) backend_.change_basis(v, bases_.values(layer));
-  backend_.write_kv(target(layer), k, v);
+  const KvTarget to = target(layer);
+  backend_.write_kv(to, k, v);
+  if (a.indexer.is_own()) indexer_->write(layer, input, {}, ropes_, to.runs);
   return q;
 }
 

@@ -14,6 +14,13 @@
 #include "model/weight_plan.h"
 
 namespace kvik {
+namespace {
+
+bool has_indexer(const LayerConfig& layer) {
+  return layer.if_attention() && layer.attention().indexer.n_top > 0;
+}
+
+}  // namespace
 
 // Builds a model from the tensors of its roles. Lives for one load.
 class ModelLoader {
@@ -98,8 +105,7 @@ class ModelLoader {
       missing = "layer norms";
     } else if (config_.streams && !backend_.has_streams()) {
       missing = "several residual streams";
-    } else if (config_.n_attention_layers() > 0 && config_.attention().indexer.n_top > 0 &&
-               !backend_.has_indexer()) {
+    } else if (std::ranges::any_of(config_.layers, has_indexer) && !backend_.has_indexer()) {
       missing = "an indexer that selects the tokens to attend to";
     }
     if (!missing) return {};
@@ -137,8 +143,9 @@ class ModelLoader {
     TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
     TRY_ASSIGN(a.latent.k_up, tensors_.experts({kKUp}, layer));
     TRY_ASSIGN(a.latent.v_up, tensors_.experts({kVUp}, layer));
-    TRY_ASSIGN(a.indexer.query, tensors_.matrix({kIndexQuery}, layer));
-    TRY_ASSIGN(a.indexer.key, tensors_.matrix({kIndexKey}, layer));
+    TRY_ASSIGN(a.indexer.query, tensors_.matrix({kIndexQuery, kIndexHeadQuery}, layer));
+    TRY_ASSIGN(a.indexer.query_norm, tensors_.vectors({kIndexQueryNorm}, layer));
+    TRY_ASSIGN(a.indexer.key, tensors_.matrix({kIndexKey, kIndexHeadKey}, layer));
     TRY_ASSIGN(a.indexer.key_norm, tensors_.vectors({kIndexKeyNorm, kIndexKeyNormBias}, layer));
     TRY_ASSIGN(a.indexer.weights, tensors_.matrix({kIndexWeights}, layer));
     TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQkvBias, kQBias, kKBias, kVBias}, layer));

@@ -35,6 +35,8 @@ struct Case {
   uint32_t latent_dim = 0;
   std::optional<float> first_sink = {};  // of the group's heads; each is 1 above the previous one
   float sharpness = 1.0f;                // factor of the scores
+  // Rows attend to every n-th token and the last one of their range alone; 0: to all of it.
+  uint32_t every = 0;
 
   // Models with open pages use this layout.
   bool keys_by_channel() const { return open && type == KvType::kInt4 && latent_dim == 0; }
@@ -47,6 +49,9 @@ struct Case {
   uint32_t sealed_end(uint32_t position) const {
     return open ? position / kPageTokens * kPageTokens : position + 1;
   }
+  bool sees(uint32_t token, uint32_t position) const {
+    return every == 0 || token % every == 0 || token == position;
+  }
   float scale() const { return sharpness / std::sqrt(static_cast<float>(head_dim)); }
 };
 
@@ -54,7 +59,8 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << name_of(c.type) << (c.open ? " open" : "") << " head_dim " << c.head_dim
              << " group " << c.group << " tokens " << c.n_tokens << " rows " << c.n_rows
              << " window " << c.window << " cap " << c.soft_cap << " latent " << c.latent_dim
-             << " sink " << c.first_sink.value_or(NAN) << " sharpness " << c.sharpness;
+             << " sink " << c.first_sink.value_or(NAN) << " sharpness " << c.sharpness << " every "
+             << c.every;
 }
 
 // One head's K and V of one sequence: the values, and pages that hold them among other data.
@@ -151,11 +157,18 @@ class Sequence {
   std::vector<QueryRow> query_rows(uint32_t first, uint32_t n, std::vector<float>& out) const {
     const size_t width = size_t{case_.group} * case_.head_dim;
     const size_t out_width = size_t{case_.group} * case_.value_dim();
+    masks_.clear();
     std::vector<QueryRow> rows;
     for (uint32_t i = 0; i < n; ++i) {
       const uint32_t position = case_.first_position() + first + i;
       rows.push_back({&q[(first + i) * width], &out[i * out_width], position,
                       case_.open ? open[position / kPageTokens] : nullptr});
+      if (case_.every == 0) continue;
+      masks_.emplace_back(pages.size());
+      for (uint32_t t = 0; t < case_.n_tokens; ++t) {
+        masks_.back()[t / kPageTokens] |= uint32_t{case_.sees(t, position)} << t % kPageTokens;
+      }
+      rows.back().masks = masks_.back().data();
     }
     return rows;
   }
@@ -180,6 +193,7 @@ class Sequence {
   KvBlockLayout layout_;
   std::vector<float> sinks_;
   std::vector<std::vector<std::byte>> contents_;
+  mutable std::vector<std::vector<uint32_t>> masks_;  // of the rows of the last call
 
  public:
   std::vector<float> q, k, v;
@@ -244,6 +258,10 @@ class Reference {
     const uint32_t sealed_end = case_.sealed_end(position);
     std::vector<double> scores;
     for (uint32_t t = begin; t <= position; ++t) {
+      if (!case_.sees(t, position)) {
+        scores.push_back(-INFINITY);
+        continue;
+      }
       const std::vector<float>& q = t < sealed_end ? q_ : open_q_;
       const std::vector<float>& k = t < sealed_end ? k_ : open_k_;
       double score = 0;

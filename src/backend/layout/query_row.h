@@ -30,6 +30,11 @@ struct QueryRow {
   // which the last page may be partly filled although an open page follows.
   uint32_t n_tokens = UINT32_MAX;
 
+  // If not null, the row attends only to some tokens of its range: bit t of masks[i] is set for
+  // token t of page i. The open page counts as page position / kPageTokens. At least one bit is set
+  // for each page of the range.
+  const uint32_t* masks = nullptr;
+
   // Returns the position after the last token that the row reads from AttendTask::pages.
   uint32_t sealed_end() const {
     const uint32_t end = open ? position / kPageTokens * kPageTokens : position + 1;

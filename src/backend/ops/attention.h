@@ -75,7 +75,7 @@ struct AttentionShape {
   // null: none.
   const float* sinks = nullptr;
   AttentionReach reach = AttentionReach::kEarlier;
-  // If not null, rows attend to these tokens only. K must be latent (MLA).
+  // If not null, rows attend to these tokens only. Must be null if there are sinks.
   const SelectedTokens* selected = nullptr;
 };
 
@@ -83,7 +83,10 @@ struct AttentionShape {
 struct HeadsUse {
   KvGeometry kv;
   uint32_t n_heads = 0;
-  uint32_t n_top = 0;  // SelectedTokens::n_top; 0: rows attend to all tokens
+  // Fields of SelectedTokens; n_top is 0 if rows attend to all tokens.
+  uint32_t n_top = 0;
+  uint32_t block_tokens = 1;
+  uint32_t n_lists = 1;
 };
 
 }  // namespace kvik

@@ -16,7 +16,7 @@ IndexerBlock::Buffers IndexerBlock::Buffers::take(const ModelConfig& config, uin
     const IndexerConfig& own = layer.attention().indexer;
     most.n_heads = std::max(most.n_heads, own.n_heads);
     most.head_dim = std::max(most.head_dim, own.head_dim);
-    most.n_top = std::max(most.n_top, own.n_top);
+    most.n_top = std::max(most.n_top, own.n_lists() * own.n_top);
   }
   if (most.n_top > 0) buffers.count(n_rows_max * sizeof(uint32_t));  // rows_
   return {.queries = buffers.take(n_rows_max, most.n_heads * most.head_dim),
@@ -38,44 +38,63 @@ IndexerBlock::IndexerBlock(const Model& model, Backend& backend, const LayerGrou
 
 void IndexerBlock::write(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes,
                          std::span<const KvRun> runs) {
-  const AttentionConfig& a = model_.config().layers[layer].attention();
-  const IndexerConfig& c = a.indexer;
-  const IndexerWeights& w = model_.layers()[layer].attention.indexer;
-  const RopeAngles angles = ropes.angles(a.rope);
-  const Rows keys = buffers_.keys.slice(0, in.n_rows).columns(0, c.head_dim);
-  backend_.matmul(in, *w.key, keys);
-  backend_.layer_norm(keys, w.key_norm.floats(), w.key_norm.floats() + c.head_dim,
-                      IndexerConfig::kNormEps, keys);
-  backend_.rope(keys, c.head_dim, c.pairing, angles);
   layer_ = layer;
   runs_ = runs;
-  backend_.write_index({.offset = offsets_[layer],
-                        .type = index_key_type(kv_type_),
-                        .dim = c.head_dim,
-                        .runs = runs},
-                       keys);
-
+  const IndexerConfig& c = config();
+  const RopeAngles angles = ropes.angles(model_.config().layers[layer].attention().rope);
+  const IndexTarget to = {
+      .offset = offsets_[layer], .type = index_key_type(kv_type_), .dim = c.head_dim, .runs = runs};
+  backend_.write_index(to, compute_keys(in, angles));
   rows_.resize(in.n_rows);
   std::iota(rows_.begin(), rows_.end(), 0);
   is_selected_ = std::ranges::all_of(
-      runs, [&](const KvRun& run) { return run.first_position + run.n_rows <= c.n_top; });
+      runs, [&](const KvRun& run) { return run.first_position + run.n_rows <= c.n_budget(); });
   queries_ = buffers_.queries.slice(0, in.n_rows).columns(0, c.n_heads * c.head_dim);
-  weights_ = buffers_.weights.slice(0, in.n_rows).columns(0, c.n_heads);
-  if (is_selected_) return;
-  backend_.matmul(low_q, *w.query, queries_);
+  weights_ = buffers_.weights.slice(0, in.n_rows).columns(0, c.is_per_head() ? 0 : c.n_heads);
+  if (!is_selected_) compute_queries(in, low_q, angles);
+}
+
+Rows IndexerBlock::compute_keys(Rows in, const RopeAngles& angles) {
+  const IndexerConfig& c = config();
+  const IndexerWeights& w = model_.layers()[layer_].attention.indexer;
+  const Rows keys = buffers_.keys.slice(0, in.n_rows).columns(0, c.head_dim);
+  backend_.matmul(in, *w.key, keys);
+  if (c.is_per_head()) {
+    backend_.rms_norm(keys, w.key_norm.floats(), c.head_dim, model_.config().norm_eps, keys);
+  } else {
+    backend_.layer_norm(keys, w.key_norm.floats(), w.key_norm.floats() + c.head_dim,
+                        IndexerConfig::kNormEps, keys);
+  }
+  backend_.rope(keys, c.head_dim, c.pairing, angles);
+  return keys;
+}
+
+void IndexerBlock::compute_queries(Rows in, Rows low_q, const RopeAngles& angles) {
+  const IndexerConfig& c = config();
+  const IndexerWeights& w = model_.layers()[layer_].attention.indexer;
+  backend_.matmul(c.is_per_head() ? in : low_q, *w.query, queries_);
+  if (c.is_per_head()) {
+    backend_.rms_norm(queries_, w.query_norm.floats(), c.head_dim, model_.config().norm_eps,
+                      queries_);
+  }
   backend_.rope(queries_, c.head_dim, c.pairing, angles);
+  if (c.is_per_head()) return;
   backend_.matmul(in, *w.weights, weights_);
   backend_.scale(weights_, 1.0f / std::sqrt(static_cast<float>(c.n_heads * c.head_dim)));
 }
 
 void IndexerBlock::select_rows(std::span<const KvRun> runs, uint32_t window) {
-  const IndexerConfig& c = model_.config().layers[layer_].attention().indexer;
+  const IndexerConfig& c = config();
   backend_.select_tokens({.offset = offsets_[layer_],
                           .type = index_key_type(kv_type_),
                           .dim = c.head_dim,
                           .runs = runs},
-                         {.n_heads = c.n_heads, .n_top = c.n_top, .window = window}, queries_,
-                         weights_, reinterpret_cast<uint32_t*>(buffers_.selected.data));
+                         {.n_heads = c.n_heads,
+                          .n_top = c.n_top,
+                          .window = window,
+                          .block_tokens = c.block_tokens,
+                          .n_local = c.n_local},
+                         queries_, weights_, reinterpret_cast<uint32_t*>(buffers_.selected.data));
 }
 
 void IndexerBlock::select() {
@@ -95,10 +114,13 @@ void IndexerBlock::keep(std::span<const uint32_t> rows) {
 }
 
 SelectedTokens IndexerBlock::selected() const {
-  const IndexerConfig& c = model_.config().layers[layer_].attention().indexer;
-  return {.tokens = reinterpret_cast<const uint32_t*>(buffers_.selected.data),
+  const IndexerConfig& c = config();
+  return {.blocks = reinterpret_cast<const uint32_t*>(buffers_.selected.data),
           .n_top = c.n_top,
-          .rows = rows_};
+          .n_budget = c.n_budget(),
+          .rows = rows_,
+          .block_tokens = std::max(1u, c.block_tokens),
+          .n_lists = c.n_lists()};
 }
 
 }  // namespace kvik

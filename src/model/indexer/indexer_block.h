@@ -15,15 +15,15 @@ namespace kvik {
 // The indexers of layers that attend to selected tokens only (IndexerConfig; DeepSeek-V3.2, 2025).
 // Per layer with an indexer of its own, write() stores the index keys of all rows of the step in
 // the pages, then select() reads them from there. A layer that shares a selection uses that of the
-// last such layer. While a row could attend to at most n_top tokens, nothing is selected, and no
-// queries are computed. One thread.
+// last such layer. While a row could attend to at most n_budget() tokens, nothing is selected, and
+// no queries are computed. One thread.
 class IndexerBlock {
  public:
   struct Buffers {
     Rows queries;   // [n_rows_max, n_heads · head_dim]
     Rows keys;      // [n_rows_max, head_dim]
     Rows weights;   // [n_rows_max, n_heads]
-    Rows selected;  // [n_rows_max, n_top], positions as integers
+    Rows selected;  // [n_rows_max, n_lists · n_top], positions or blocks as integers
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
@@ -32,7 +32,8 @@ class IndexerBlock {
                const Buffers& buffers);
 
   // Computes index keys, queries and weights of all rows of a step. in: the layer's normed input,
-  // low_q: the normed low-rank q. `runs` is borrowed until the next call.
+  // low_q: the normed low-rank q, not read if heads select on their own. `runs` is borrowed until
+  // the next call.
   void write(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes,
              std::span<const KvRun> runs);
 
@@ -47,6 +48,9 @@ class IndexerBlock {
   SelectedTokens selected() const;
 
  private:
+  Rows compute_keys(Rows in, const RopeAngles& angles);
+  void compute_queries(Rows in, Rows low_q, const RopeAngles& angles);
+  const IndexerConfig& config() const { return model_.config().layers[layer_].attention().indexer; }
   void select_rows(std::span<const KvRun> runs, uint32_t window);
 
   const Model& model_;

@@ -33,49 +33,78 @@ Attention::Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool
       memory_(memory),
       pool_(pool),
       scratch_(pool.n_threads()),
-      selected_(memory, pool) {}
+      copies_(memory, pool),
+      tables_(pool) {}
 
 void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
   if (shape.selected) return run_selected(kv, shape, q, out);
-  run_rows(kv, shape, q, out, nullptr);
+  run_rows(kv, shape, q, out, {});
 }
 
 // In each run, the first rows are those that could attend to so few tokens that they attend to all.
 void Attention::run_selected(const KvTarget& kv, AttentionShape shape, Rows q, Rows out) {
-  const SelectedTokens selected = *shape.selected;
-  shape.selected = nullptr;
+  CHECK(shape.sinks == nullptr && shape.reach == AttentionReach::kEarlier);
+  const SelectedTokens& selected = *shape.selected;
+  const size_t n_listed = size_t{selected.n_lists} * selected.n_top;
   full_runs_.clear();
-  selected_rows_.clear();
+  selecting_rows_.clear();
   for (const KvRun& run : kv.runs) {
     uint32_t n_full = 0;
     for (uint32_t i = 0; i < run.n_rows; ++i) {
       const uint32_t position = run.first_position + i;
-      if (n_visible(position, shape.window) <= selected.n_top) {
+      if (n_visible(position, shape.window) <= selected.n_budget) {
         ++n_full;
         continue;
       }
       const uint32_t row = run.first_row + i;
-      selected_rows_.push_back(
-          {&run, row, position, selected.tokens + size_t{selected.rows[row]} * selected.n_top});
+      selecting_rows_.push_back(
+          {&run, row, position, selected.blocks + selected.rows[row] * n_listed});
     }
     if (n_full == 0) continue;
     full_runs_.push_back(run);
     full_runs_.back().n_rows = n_full;
   }
   if (!full_runs_.empty()) {
-    run_rows({.geometry = kv.geometry, .layer = kv.layer, .runs = full_runs_}, shape, q, out,
-             nullptr);
+    run_rows({.geometry = kv.geometry, .layer = kv.layer, .runs = full_runs_}, shape, q, out, {});
   }
-  shape.window = 0;
-  for (size_t first = 0; first < selected_rows_.size(); first += selected_.n_rows_max()) {
-    const auto rest = std::span<const SelectedPages::Row>(selected_rows_).subspan(first);
-    selected_.gather(kv, selected.n_top, rest.first(std::min(rest.size(), selected_.n_rows_max())));
-    run_rows(selected_.target(), shape, q, out, &selected_);
+  if (kv.geometry.latent_dim != 0) {
+    run_copies(kv, shape, q, out);
+  } else {
+    run_tables(kv, shape, q, out);
+  }
+}
+
+void Attention::run_copies(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
+  const SelectedTokens& selected = *shape.selected;
+  CHECK(selected.block_tokens == 1 && selected.n_lists == 1);
+  CHECK(selected.n_budget == selected.n_top);
+  AttentionShape all = shape;
+  all.window = 0;
+  for (size_t first = 0; first < selecting_rows_.size(); first += copies_.n_rows_max()) {
+    const auto rest = std::span<const SelectingRow>(selecting_rows_).subspan(first);
+    copies_.gather(kv, selected.n_top, rest.first(std::min(rest.size(), copies_.n_rows_max())));
+    run_rows(copies_.target(), all, q, out, copies_.rows());
+  }
+}
+
+void Attention::run_tables(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
+  const SelectedTokens& selected = *shape.selected;
+  AttentionShape all = shape;
+  all.window = 0;
+  all.n_heads = shape.n_heads / kv.geometry.n_kv_heads;
+  const size_t n_at_once = tables_.n_rows_max({.kv = kv.geometry,
+                                               .n_heads = shape.n_heads,
+                                               .n_top = selected.n_top,
+                                               .block_tokens = selected.block_tokens});
+  for (size_t first = 0; first < selecting_rows_.size(); first += n_at_once) {
+    const auto rest = std::span<const SelectingRow>(selecting_rows_).subspan(first);
+    tables_.list(kv, selected, shape.window, rest.first(std::min(rest.size(), n_at_once)));
+    run_rows(tables_.target(), all, q, out, tables_.rows());
   }
 }
 
 void Attention::run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out,
-                         const SelectedPages* copies) {
+                         std::span<const SelectedRow> selected) {
   Call call{kv, shape, shape.n_heads / kv.geometry.n_kv_heads, 0};
   const KvBlockLayout layout = layout_of(kv.geometry);
   call.row_floats = partial_floats(layout, call.group);
@@ -83,11 +112,23 @@ void Attention::run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q
     grow(scratch, kernels_.scratch_floats(layout, call.group) * sizeof(float), memory_);
   }
   list_slices(call, q, out);
-  for (size_t i = 0; copies && i < rows_.size(); ++i) rows_[i].n_tokens = copies->n_sealed(i);
+  if (!selected.empty()) narrow_rows(call, selected);
   choose_slices_to_split(call);
   if (!to_split_.empty()) return run_waves(call);
   pool_.run(whole_.size() * kv.geometry.n_kv_heads,
             [&](size_t item, uint32_t thread) { attend_whole(call, item, thread); });
+}
+
+// Sets what the rows read. A row of one KV head begins at this head's columns.
+void Attention::narrow_rows(const Call& call, std::span<const SelectedRow> selected) {
+  const KvGeometry& geometry = call.kv.geometry;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const size_t first_head = size_t{selected[i].kv_head} * call.group;
+    rows_[i].q += first_head * geometry.head_dim;
+    rows_[i].out += first_head * geometry.value_dim();
+    rows_[i].n_tokens = selected[i].n_tokens;
+    rows_[i].masks = selected[i].masks;
+  }
 }
 
 // All rows may be split. The partial results of a wave need at most kWaveFloats floats, unless
@@ -110,11 +151,17 @@ Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
 uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
   const Needs needs = needs_of(limits);
   uint64_t of_copies = 0;
+  uint64_t of_tables = 0;
   for (const HeadsUse& use : limits.heads) {
-    of_copies = std::max(of_copies, selected_.scratch_bytes(use));
+    if (use.n_top == 0) continue;
+    if (use.kv.latent_dim != 0) {
+      of_copies = std::max(of_copies, copies_.scratch_bytes(use));
+    } else {
+      of_tables = std::max(of_tables, tables_.scratch_bytes(use));
+    }
   }
   return (pool_.n_threads() * needs.scratch + needs.merged + needs.partials) * sizeof(float) +
-         of_copies;
+         of_copies + of_tables;
 }
 
 void Attention::reserve(const WorkLimits& limits) {
@@ -122,14 +169,23 @@ void Attention::reserve(const WorkLimits& limits) {
   for (Buffer& scratch : scratch_) grow(scratch, needs.scratch * sizeof(float), memory_);
   grow(merged_, needs.merged * sizeof(float), memory_);
   grow(partials_, needs.partials * sizeof(float), memory_);
+  size_t n_rows = limits.n_rows;
+  size_t n_slices = limits.n_rows / kSliceRows + std::min(limits.n_rows, limits.n_sequences);
   for (const HeadsUse& use : limits.heads) {
     if (use.n_top == 0) continue;
-    selected_.reserve(use);
-    selected_rows_.reserve(limits.n_rows);
+    selecting_rows_.reserve(limits.n_rows);
     full_runs_.reserve(limits.n_sequences);
+    if (use.kv.latent_dim != 0) {
+      copies_.reserve(use);
+      continue;
+    }
+    tables_.reserve(use);
+    const size_t n_tables =
+        std::min<size_t>(limits.n_rows, tables_.n_rows_max(use)) * use.kv.n_kv_heads;
+    n_rows = std::max(n_rows, n_tables);
+    n_slices = std::max(n_slices, n_tables);
   }
-  const size_t n_slices = limits.n_rows / kSliceRows + std::min(limits.n_rows, limits.n_sequences);
-  rows_.reserve(limits.n_rows);
+  rows_.reserve(n_rows);
   whole_.reserve(n_slices);
   to_split_.reserve(n_slices);
 }

@@ -4,6 +4,8 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/attention/selected_pages.h"
+#include "backend/cpu/attention/selected_row.h"
+#include "backend/cpu/attention/selected_tables.h"
 #include "backend/cpu/isa/kernels.h"
 #include "backend/layout/attention_plan.h"
 #include "base/thread_pool.h"
@@ -18,7 +20,8 @@ namespace kvik::cpu {
 // belong to short runs some of which share pages (AttentionPlan). Other slices are computed as a
 // whole, with an item of work for each KV head. The bits are the same in both cases.
 //
-// Rows that attend to selected tokens read copies of them (SelectedPages), a few rows at a time.
+// Rows that attend to selected tokens read copies of latent K (SelectedPages), or a part of the
+// pages (SelectedTables), some rows at a time.
 class Attention {
  public:
   Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool);
@@ -52,10 +55,13 @@ class Attention {
 
   Needs needs_of(const WorkLimits& limits) const;
   void run_selected(const KvTarget& kv, AttentionShape shape, Rows q, Rows out);
-  // Computes the rows of `kv`; `copies`, if not null, are the pages that it has.
+  void run_copies(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
+  void run_tables(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
+  // Computes the rows of `kv`. `selected`, if not empty, has what each of them reads.
   void run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out,
-                const SelectedPages* copies);
+                std::span<const SelectedRow> selected);
   void list_slices(const Call& call, Rows q, Rows out);
+  void narrow_rows(const Call& call, std::span<const SelectedRow> selected);
   void choose_slices_to_split(const Call& call);
   void run_waves(const Call& call);
   void attend_units(const Call& call, const Wave& wave, size_t n_whole);
@@ -74,8 +80,9 @@ class Attention {
   std::vector<Buffer> scratch_;     // by thread
   Buffer merged_;                   // [slice to split][KV head]: results merged so far
   Buffer partials_;                 // [unit of the current wave][KV head]
-  SelectedPages selected_;
-  std::vector<SelectedPages::Row> selected_rows_;
+  SelectedPages copies_;
+  SelectedTables tables_;
+  std::vector<SelectingRow> selecting_rows_;
   std::vector<KvRun> full_runs_;  // the rows of a call that attend to all tokens
 };
 

@@ -21,7 +21,8 @@
 // after them (attention_open.inl).
 //
 // Tokens outside a pair's range have no effect. Neither their K nor their V can change a bit,
-// whatever they contain, and pages without a visible token are not accessed.
+// whatever they contain, and pages without a visible token are not accessed. Tokens of the range
+// that a row's masks exclude have the weight zero, as if they were not visible.
 
 #include "backend/cpu/isa/vec_math.inl"
 
@@ -71,7 +72,8 @@ inline void attend_float_split(Block& block, Range split) {
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
     const Range seen = common(block.visible[pair], split);
     if (seen.empty()) continue;
-    weigh_scores(block, pair, {seen.begin - split.begin, seen.end - split.begin});
+    weigh_scores(block, pair, {seen.begin - split.begin, seen.end - split.begin},
+                 block.masks(pair, split));
     float* sums = block.split.sums + size_t{pair} * block.padded_dim();
     for (uint32_t d = 0; d < block.padded_dim(); d += kLanes) store(sums + d, zero());
   }

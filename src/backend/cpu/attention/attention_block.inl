@@ -8,6 +8,11 @@ struct Range {
 inline Range common(Range a, Range b) { return {greater(a.begin, b.begin), lesser(a.end, b.end)}; }
 inline Range tiles_of(Range tokens) { return {tokens.begin / kLanes, blocks_of_16(tokens.end)}; }
 
+// Returns the bits of sixteen tokens, from token t on, in masks of pages.
+inline uint32_t bits_of_tile(const uint32_t* masks, uint32_t t) {
+  return masks[t / kPageTokens] >> t % kPageTokens;
+}
+
 // Pairs [begin, end) of a block, which use the same register tiles.
 struct Chunk {
   uint32_t begin, end;
@@ -107,6 +112,7 @@ struct Block {
   KeysAhead ahead = {};
   Partial merged = {};
   Partial split = {};
+  bool is_open = false;  // reads open pages
   Range visible[kBlockPairs] = {};
   float query_scale[kBlockPairs] = {};              // for quantized pages
   float group_scale[kMaxGroups][kBlockPairs] = {};  // additional scale of a group of dimensions
@@ -130,6 +136,13 @@ struct Block {
     return all;
   }
   Range visible_to_any() const { return visible_to_any(Chunk{0, n_pairs}); }
+  // Returns the masks of a pair's pages, from that of the split's first page on; null if the pair
+  // attends to all tokens of its range.
+  const uint32_t* masks(uint32_t pair, Range split) const {
+    const QueryRow& of = task.rows[row(pair)];
+    const uint32_t page = (is_open ? of.position : split.begin) / kPageTokens;
+    return of.masks != nullptr ? of.masks + page : nullptr;
+  }
   uint32_t padded_dim() const { return n_dim_blocks * kLanes; }
   uint32_t column(uint32_t pair) const {
     return task.first_column + head(pair) * task.layout.head_dim;

@@ -19,16 +19,27 @@ inline F32x16 power_of_2(F32x16 x) {
 }
 
 // One row of scores and the range of tokens that are visible in the split, counted from the
-// beginning of the split.
+// beginning of the split. `masks` exclude some of them; null: none.
 struct ScoreRow {
   float* scores;
   Range seen;
+  const uint32_t* masks = nullptr;
+
+  // Returns the number of visible tokens.
+  uint32_t n_seen() const {
+    if (masks == nullptr) return seen.end - seen.begin;
+    uint32_t n = 0;
+    for (uint32_t t = seen.begin; t < seen.end; ++t)
+      n += masks[t / kPageTokens] >> t % kPageTokens & 1;
+    return n;
+  }
 
   // Calls function(t, cut) for each tile of sixteen tokens with visible ones. cut(v, other) returns
-  // v in the visible lanes and `other` in the rest. Except for the first and last tile, all lanes
-  // are visible.
+  // v in the visible lanes and `other` in the rest. Without masks, all lanes are visible except for
+  // the first and last tile.
   template <class Function>
   void for_tiles(Function function) const {
+    if (masks != nullptr) return for_masked_tiles(function);
     const auto whole = [](F32x16 v, F32x16) { return v; };
     const auto at_an_end = [&](uint32_t t) {
       function(t, [&](F32x16 v, F32x16 other) {
@@ -41,6 +52,17 @@ struct ScoreRow {
 #pragma GCC unroll 2
     for (uint32_t t = first + kLanes; t < last; t += kLanes) function(t, whole);
     if (last > first) at_an_end(last);
+  }
+
+ private:
+  template <class Function>
+  void for_masked_tiles(Function function) const {
+    for (uint32_t t = seen.begin / kLanes * kLanes; t < seen.end; t += kLanes) {
+      function(t, [&](F32x16 v, F32x16 other) {
+        v = select_bits(bits_of_tile(masks, t), v, other);
+        return select_range(greater(t, seen.begin) - t, lesser(t + kLanes, seen.end) - t, v, other);
+      });
+    }
   }
 };
 
@@ -160,7 +182,7 @@ struct ChunkLevels {
   int32_t minus_15_levels[kInt8TileRows];  // −15 · the sum of a row's levels, for V in nibbles
 
   void choose(uint32_t m, const ScoreRow& row, const WeightSums& sums) {
-    const float steps = steps_of_weights(sums, row.seen.end - row.seen.begin);
+    const float steps = steps_of_weights(sums, row.n_seen());
     quanta[m] = quantum_for(sums.most, steps);
     if (steps > kFewSteps) planes = LevelPlanes::kBoth;
   }
@@ -202,6 +224,7 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
     rows[m] = {block.scores + m * kScoreStride, {0, 0}};
     if (seen.empty()) continue;
     rows[m].seen = {seen.begin - split.begin, seen.end - split.begin};
+    rows[m].masks = block.masks(chunk.begin + m, split);
     if (cap != 0.0f) cap_scores(rows[m], block.query_scale[chunk.begin + m], cap);
     maxima[m] = top_of_scores(rows[m]);
   }
@@ -237,7 +260,7 @@ inline ChunkLevels weigh_int8_group(const Block& block, Chunk chunk,
   ScoreRow scaled_rows[kInt8TileRows];
   ChunkLevels out;
   for (uint32_t m = 0; m < chunk.size(); ++m) {
-    scaled_rows[m] = {scaled[m], rows[m].seen};
+    scaled_rows[m] = {scaled[m], rows[m].seen, rows[m].masks};
     out.quanta[m] = {0.0f, 0.0f};
     if (rows[m].seen.empty()) continue;
     out.choose(m, rows[m], scale_weights(rows[m], value_scales, scaled[m]));

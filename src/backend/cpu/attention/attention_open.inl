@@ -54,7 +54,8 @@ inline void attend_open_page(const Block& block, Chunk pairs) {
                 .spare = block.spare,
                 .scales = block.scales,
                 .unpacked = block.unpacked,
-                .split = from_pair(block.split, pairs.begin, block.padded_dim())};
+                .split = from_pair(block.split, pairs.begin, block.padded_dim()),
+                .is_open = true};
   for (uint32_t pair = 0; pair < open.n_pairs; ++pair) {
     open.visible[pair] = visible_in_open_page(task, task.rows[open.row(pair)].position);
   }

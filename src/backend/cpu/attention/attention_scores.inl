@@ -97,7 +97,7 @@ inline void score_split(const Block& block, Range split) {
 
 // Converts the scores of one pair at [begin, end) to weights, and sets the split's maximum and
 // total.
-inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
+inline void weigh_scores(Block& block, uint32_t pair, Range seen, const uint32_t* masks) {
   float* scores = block.scores + size_t{pair} * kScoreStride;
   const float cap = block.task.soft_cap;
   const F32x16 unseen = set1(-__builtin_inff());
@@ -107,10 +107,12 @@ inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
   for (uint32_t t = first; t < seen.end; t += kLanes) {
     F32x16 s = load(scores + t);
     if (cap != 0.0f) s = soft_capped(s, set1(cap));
-    if (t < seen.begin || t + kLanes > seen.end) {
+    const bool is_end = t < seen.begin || t + kLanes > seen.end;
+    if (is_end) {
       s = select_range(greater(t, seen.begin) - t, lesser(t + kLanes, seen.end) - t, s, unseen);
     }
-    if (cap != 0.0f || t < seen.begin || t + kLanes > seen.end) store(scores + t, s);
+    if (masks != nullptr) s = select_bits(bits_of_tile(masks, t), s, unseen);
+    if (cap != 0.0f || is_end || masks != nullptr) store(scores + t, s);
     const F32x16 newer = max(s, other);
     other = most;
     most = newer;

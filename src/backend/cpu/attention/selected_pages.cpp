@@ -83,10 +83,10 @@ void SelectedPages::reserve(const HeadsUse& use) {
   addresses_.reserve(n_rows_max() * pages_of(use.n_top));
   open_addresses_.reserve(n_rows_max());
   runs_.reserve(n_rows_max());
-  n_sealed_.reserve(n_rows_max());
+  rows_.reserve(n_rows_max());
 }
 
-void SelectedPages::gather(const KvTarget& kv, uint32_t n_top, std::span<const Row> rows) {
+void SelectedPages::gather(const KvTarget& kv, uint32_t n_top, std::span<const SelectingRow> rows) {
   CHECK(kv.geometry.latent_dim != 0 && kv.geometry.n_kv_heads == 1);
   CHECK(!rows.empty() && rows.size() <= n_rows_max());
   geometry_ = kv.geometry;
@@ -98,17 +98,17 @@ void SelectedPages::gather(const KvTarget& kv, uint32_t n_top, std::span<const R
   addresses_.clear();
   open_addresses_.clear();
   runs_.clear();
-  n_sealed_.clear();
+  rows_.clear();
   for (size_t i = 0; i < rows.size() * n_pages; ++i) {
     addresses_.push_back(pages_.data() + i * layout.head_bytes());
   }
   for (size_t i = 0; i < rows.size(); ++i) open_addresses_.push_back(open_.data() + i * open_bytes);
   for (size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
+    const SelectingRow& row = rows[i];
     const uint32_t page_begin = row.position / kPageTokens * kPageTokens;
-    const uint32_t* end = row.tokens + n_top;
+    const uint32_t* end = row.lists + n_top;
     const auto n_sealed = static_cast<uint32_t>(
-        row.run->open.empty() ? n_top : std::lower_bound(row.tokens, end, page_begin) - row.tokens);
+        row.run->open.empty() ? n_top : std::lower_bound(row.lists, end, page_begin) - row.lists);
     const uint32_t n_open = n_top - n_sealed;
     // The row's position among its tokens: in the open page if there are tokens in it.
     const uint32_t position =
@@ -118,7 +118,7 @@ void SelectedPages::gather(const KvTarget& kv, uint32_t n_top, std::span<const R
                      .first_row = row.row,
                      .n_rows = 1,
                      .open = std::span(open_addresses_).subspan(i, n_open > 0 ? 1 : 0)});
-    n_sealed_.push_back(n_sealed);
+    rows_.push_back({.n_tokens = n_sealed});
   }
   const uint32_t n_items = (n_top + kItemTokens - 1) / kItemTokens;
   pool_.run(rows.size() * n_items, [&](size_t item, uint32_t) {
@@ -129,15 +129,15 @@ void SelectedPages::gather(const KvTarget& kv, uint32_t n_top, std::span<const R
 }
 
 // Copies tokens [begin, end) of a row's list.
-void SelectedPages::copy_tokens(const KvTarget& kv, const Row& row, size_t index, uint32_t begin,
-                                uint32_t end) const {
+void SelectedPages::copy_tokens(const KvTarget& kv, const SelectingRow& row, size_t index,
+                                uint32_t begin, uint32_t end) const {
   const KvBlockLayout layout = layout_of(geometry_);
   const TokenLayout sealed = token_layout(layout);
   const TokenLayout open = token_layout(layout.open_layout());
-  const uint32_t n_sealed = n_sealed_[index];
+  const uint32_t n_sealed = rows_[index].n_tokens;
   const KvRun& to = runs_[index];
   for (uint32_t i = begin; i < end; ++i) {
-    const uint32_t token = row.tokens[i];
+    const uint32_t token = row.lists[i];
     const uint32_t in_page = token % kPageTokens;
     if (i < n_sealed) {
       copy_token(sealed, row.run->pages[token / kPageTokens] + block_offset(kv, 0), in_page,

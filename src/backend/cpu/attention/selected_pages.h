@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/attention/selected_row.h"
 #include "base/thread_pool.h"
 
 namespace kvik::cpu {
@@ -16,30 +17,22 @@ class SelectedPages {
  public:
   SelectedPages(Memory& memory, ThreadPool& pool) : memory_(memory), pool_(pool) {}
 
-  // A row, and the positions of its tokens.
-  struct Row {
-    const KvRun* run;
-    uint32_t row;  // of q and out
-    uint32_t position;
-    const uint32_t* tokens;
-  };
-
   // Returns the number of rows that gather() takes at most.
   size_t n_rows_max() const;
   // Copies n_top tokens of each row. The earlier copies are lost.
-  void gather(const KvTarget& kv, uint32_t n_top, std::span<const Row> rows);
+  void gather(const KvTarget& kv, uint32_t n_top, std::span<const SelectingRow> rows);
 
-  // Return what attention reads after gather(): a run for each row, with its number of tokens in
-  // `pages`, which may end inside a page. The other tokens are in the run's open page.
+  // Return what attention reads after gather(): a run for each row. Its `pages` may end inside a
+  // page; the other tokens are in its open page.
   KvTarget target() const { return {.geometry = geometry_, .layer = 0, .runs = runs_}; }
-  uint32_t n_sealed(size_t row) const { return n_sealed_[row]; }
+  std::span<const SelectedRow> rows() const { return rows_; }
 
   // Return the bytes of the buffers for such heads, and allocate them.
   uint64_t scratch_bytes(const HeadsUse& use) const;
   void reserve(const HeadsUse& use);
 
  private:
-  void copy_tokens(const KvTarget& kv, const Row& row, size_t index, uint32_t begin,
+  void copy_tokens(const KvTarget& kv, const SelectingRow& row, size_t index, uint32_t begin,
                    uint32_t end) const;
 
   Memory& memory_;
@@ -48,7 +41,7 @@ class SelectedPages {
   Buffer pages_, open_;  // [rows][pages], [rows]
   std::vector<std::byte*> addresses_, open_addresses_;
   std::vector<KvRun> runs_;
-  std::vector<uint32_t> n_sealed_;
+  std::vector<SelectedRow> rows_;
 };
 
 }  // namespace kvik::cpu

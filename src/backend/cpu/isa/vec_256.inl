@@ -124,6 +124,16 @@ inline F32x16 select_range(uint32_t begin, uint32_t end, F32x16 x, F32x16 y) {
   return {_mm256_blendv_ps(y.lo, x.lo, lanes_between(b, e)),
           _mm256_blendv_ps(y.hi, x.hi, lanes_between(b - 8, e - 8))};
 }
+// Returns a mask of the lanes whose bit is set in the lowest byte of `bits`.
+inline __m256 lanes_of_bits(uint32_t bits) {
+  const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int32_t>(bits)), lane);
+  return _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lane));
+}
+inline F32x16 select_bits(uint32_t bits, F32x16 x, F32x16 y) {
+  return {_mm256_blendv_ps(y.lo, x.lo, lanes_of_bits(bits)),
+          _mm256_blendv_ps(y.hi, x.hi, lanes_of_bits(bits >> 8))};
+}
 
 template <int kPick>
 inline __m256 every_other(__m256 a, __m256 b) {

@@ -90,6 +90,9 @@ inline F32x16 select_range(uint32_t begin, uint32_t end, F32x16 x, F32x16 y) {
   const auto lanes = static_cast<__mmask16>(lanes_below(end) & ~lanes_below(begin));
   return {_mm512_mask_blend_ps(lanes, y.v, x.v)};
 }
+inline F32x16 select_bits(uint32_t bits, F32x16 x, F32x16 y) {
+  return {_mm512_mask_blend_ps(static_cast<__mmask16>(bits), y.v, x.v)};
+}
 
 inline F32x16 even_lanes(F32x16 a, F32x16 b) {
   const __m512i pick = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);

@@ -114,6 +114,10 @@ inline F32x16 select_ge(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
 inline F32x16 select_range(uint32_t begin, uint32_t end, F32x16 x, F32x16 y) {
   return each_lane([&](uint32_t i) { return i >= begin && i < end ? x.lane[i] : y.lane[i]; });
 }
+// Returns x in lanes whose bit is set in the lower half of `bits`, and y in the others.
+inline F32x16 select_bits(uint32_t bits, F32x16 x, F32x16 y) {
+  return each_lane([&](uint32_t i) { return bits >> i & 1 ? x.lane[i] : y.lane[i]; });
+}
 
 // Return the even lanes 0, 2, … or the odd lanes 1, 3, … of a, followed by those of b.
 inline F32x16 even_lanes(F32x16 a, F32x16 b) {

@@ -125,6 +125,32 @@ TEST(Attention, equals_the_formula_where_few_tokens_have_most_of_the_weight) {
   }
 }
 
+TEST(Attention, equals_the_formula_over_the_tokens_that_masks_leave) {
+  for (const auto& [type, open] : kPageKinds) {
+    for (const uint32_t every : {2, 31}) {
+      for (const uint32_t n : {20, 75, 513}) {
+        check({.type = type, .open = open, .n_tokens = n, .n_rows = 13, .every = every});
+      }
+      check({.type = type,
+             .open = open,
+             .head_dim = 128,
+             .group = 16,
+             .n_tokens = 1100,
+             .n_rows = 1,
+             .soft_cap = 2.0f,
+             .every = every});
+      check({.type = type,
+             .open = open,
+             .head_dim = 40,
+             .group = 2,
+             .n_tokens = 700,
+             .n_rows = 40,
+             .window = 100,
+             .every = every});
+    }
+  }
+}
+
 TEST(Attention, equals_the_formula_where_a_group_is_larger_than_a_block) {
   check({.head_dim = 16, .group = 71, .n_tokens = 40, .n_rows = 5});
 }
