@@ -287,11 +287,12 @@ class Backend {
   virtual void write_index(const IndexTarget& /*to*/, Rows /*keys*/) {
     CHECK(false && "write_index() without has_indexer()");
   }
-  // Selects, for each row of the runs that could attend to more than n_top tokens, those with the
-  // highest scores; among equal scores the lower positions. q: [M, n_heads · dim], weights: [M,
-  // n_heads], tokens: [M, n_top], in memory()
+  // Selects, for each row of the runs that could attend to more tokens than the shape's n_budget(),
+  // the tokens or blocks with the highest scores; among equal scores those at lower positions. q:
+  // [M, n_heads · dim], weights: [M, n_heads], not read if heads select on their own, lists: [M,
+  // n_lists, n_top], ascending, in memory()
   virtual void select_tokens(const IndexTarget& /*keys*/, const IndexShape& /*shape*/, Rows /*q*/,
-                             Rows /*weights*/, uint32_t* /*tokens*/) {
+                             Rows /*weights*/, uint32_t* /*lists*/) {
     CHECK(false && "select_tokens() without has_indexer()");
   }
 };

@@ -40,6 +40,7 @@
 #include "catalogue/families/seed_oss.h"
 #include "catalogue/families/smollm.h"
 #include "catalogue/families/sparse/deepseek_sparse.h"
+#include "catalogue/families/sparse/minimax_sparse.h"
 #include "catalogue/families/sparse/qwen4_exp.h"
 #include "catalogue/families/step.h"
 #include "catalogue/family.h"
@@ -60,14 +61,15 @@ consteval auto joined(const Family (&... lists)[n]) {
   return all;
 }
 
-constexpr auto kFamilies = joined(
-    kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kQwen4ExpFamilies, kGemmaFamilies,
-    kPhiFamilies, kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
-    kDeepseekFamilies, kDeepseekSparseFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies,
-    kSmolLmFamilies, kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies,
-    kDotsFamilies, kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies,
-    kBailingFamilies, kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies,
-    kFalconH1Families, kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
+constexpr auto kFamilies =
+    joined(kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kQwen4ExpFamilies, kGemmaFamilies,
+           kPhiFamilies, kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies,
+           kMinimaxFamilies, kMinimaxSparseFamilies, kDeepseekFamilies, kDeepseekSparseFamilies,
+           kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies, kSeedOssFamilies,
+           kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies, kArceeFamilies,
+           kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies, kGptFamilies,
+           kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kFalconH1Families,
+           kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

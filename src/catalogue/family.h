@@ -63,6 +63,8 @@ struct FolderType {
   std::string_view model_type;  // value of "model_type" in config.json
   // model_type of a multimodal model whose "text_config" has this type
   std::string_view multimodal_type = {};
+  // The text_config of such a model is read as this type whatever type it states.
+  bool is_any_text_type = false;
   std::string_view defaults;             // JSON with the values that config.json may omit
   std::span<const FolderKey> keys = {};  // keys that have another name than usual
   std::span<const FolderValue> values = {};
@@ -97,6 +99,7 @@ struct FolderType {
   std::string_view gate_up_bias_stack = "mlp.experts.gate_up_proj_bias";
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
   bool has_shared_indexers = false;  // keys of layers with a shared indexer (indexer_keys.h)
+  bool has_sparse_layers = false;    // keys of layers with an indexer (indexer_keys.h)
   // Keys of n-grams (format/hf/keys/ngram_keys.h); queries and key of an indexer are one tensor.
   bool has_ngrams = false;
   bool has_step_keys = false;      // StepFun's keys (format/hf/keys/step_keys.h)

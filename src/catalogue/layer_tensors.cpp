@@ -73,7 +73,7 @@ class LayerTensors {
     add(kIndexWeights, {i.n_heads, c_.model_dim});
   }
 
-  void list_block_indexer(const IndexerConfig& i) {
+  void list_index_heads(const IndexerConfig& i) {
     add(kIndexHeadQuery, {uint64_t{i.n_heads} * i.head_dim, c_.model_dim});
     add(kIndexHeadKey, {i.head_dim, c_.model_dim});
     add(kIndexQueryNorm, {i.head_dim});
@@ -91,8 +91,8 @@ class LayerTensors {
       if (!a.shared_kv) add(kK, {a.kv_dim(), c_.model_dim});
       if (!a.shared_kv) add_optional(kV, {a.v_dim(), c_.model_dim}, a.is_v_optional);
       if (a.gate_dim() > gate_rows) add(kOutputGate, {a.gate_dim(), c_.model_dim});
-      if (a.indexer.is_own()) list_block_indexer(a.indexer);
     }
+    if (a.indexer.is_own() && !a.latent.rank) list_index_heads(a.indexer);
     add(kAttentionOutput, {c_.model_dim, a.output_dim()});
     if (a.has_output_bias) {
       add_optional(kAttentionOutputBias, {c_.model_dim}, a.is_output_bias_optional);

@@ -81,12 +81,15 @@ struct LatentConfig {
 };
 
 // An indexer selects the tokens that a row attends to: the n_top with the highest scores, which a
-// few small heads compute from vectors that are cached for this (DeepSeek-V3.2, 2025).
+// few small heads compute from vectors that are cached for this (DeepSeek-V3.2, 2025). Or each of
+// its heads selects n_top blocks of tokens for one KV head (MiniMax Sparse Attention, 2026).
 struct IndexerConfig {
   static constexpr float kNormEps = 1e-6f;  // of the layer norm of its keys
 
   uint32_t n_top = 0;  // 0: a row attends to all tokens
   uint32_t n_heads = 0, head_dim = 0;
+  uint32_t block_tokens = 0;  // tokens of a block; 0: single tokens are selected for all KV heads
+  uint32_t n_local = 0;       // number of last blocks that are always selected
   RopePairing pairing = RopePairing::kInterleaved;  // of the first dimensions of a head
   // An index key is that of a block of this many tokens, and whole blocks are selected; tokens
   // after the last whole block are attended to in any case (Qwen4-Exp 2026). 1: of a token.
@@ -96,10 +99,17 @@ struct IndexerConfig {
 
   bool is_own() const { return n_top > 0 && !is_shared; }
   bool has_block_keys() const { return key_tokens > 1; }
-  // Returns the number of blocks that the list of a row has: with blocks, also an incomplete one.
+  bool is_per_head() const { return block_tokens != 0; }
+  // Returns the number of lists of tokens or blocks that a row gets.
+  uint32_t n_lists() const { return is_per_head() ? n_heads : 1; }
+  // Returns the length of a list, with keys of blocks also for an incomplete one, and the tokens of
+  // an entry.
   uint32_t n_listed() const { return n_top / key_tokens + (has_block_keys() ? 1 : 0); }
-  // Returns the number of tokens up to which all are attended to.
-  uint32_t n_budget() const { return n_top + key_tokens - 1; }
+  uint32_t listed_tokens() const { return is_per_head() ? block_tokens : key_tokens; }
+  // Returns the number of tokens up to which a row attends to all.
+  uint32_t n_budget() const {
+    return is_per_head() ? n_top * block_tokens : n_top + key_tokens - 1;
+  }
 };
 
 // Location of the projection to the output gates of attention: none, in Q's tensor, which contains

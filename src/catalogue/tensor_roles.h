@@ -65,8 +65,9 @@ enum class TensorRole : uint8_t {
   kIndexKey,    // indexer: projection of x to the index key
   kIndexKeyNorm,
   kIndexKeyNormBias,
-  kIndexWeights,    // indexer: projection of x to the weights of its heads
-  kIndexHeadQuery,  // indexer of blocks: projections of x to its queries and to the index key
+  kIndexWeights,  // indexer: projection of x to the weights of its heads
+  // Indexer of K and V that are not latent: projections of x to its queries and key.
+  kIndexHeadQuery,
   kIndexHeadKey,
   kIndexQueryNorm,
   kAttentionOutput,

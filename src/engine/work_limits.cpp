@@ -23,9 +23,14 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
     // The rows of a sequence that lie in several chunks become several runs.
     if (a.is_chunked) n_runs = 2 * options.max_running + options.max_step_tokens / a.window;
     const uint32_t group = groups.places[layer].group;
-    heads[group] = {kv_geometry(groups, group, options.kv_type),
-                    std::max(heads[group].n_heads, a.n_heads), a.indexer.n_listed(),
-                    a.indexer.key_tokens};
+    HeadsUse& use = heads[group];
+    use.kv = kv_geometry(groups, group, options.kv_type);
+    use.n_heads = std::max(use.n_heads, a.n_heads);
+    if (a.indexer.n_top == 0) continue;
+    use.n_top = a.indexer.n_listed();
+    use.block_tokens = a.indexer.listed_tokens();
+    use.key_tokens = a.indexer.key_tokens;
+    use.n_lists = a.indexer.n_lists();
   }
   return {.n_rows = options.max_step_tokens,
           .n_experts = experts.n_experts,

@@ -31,6 +31,28 @@ std::string range_of(const ModelConfig& c, uint32_t ExpertsConfig::*size) {
   return fmt::format("{} to {}", *values.begin(), *values.rbegin());
 }
 
+void show_indexers(const ModelConfig& c) {
+  uint32_t n_layers = 0;
+  IndexerConfig indexer;
+  for (const LayerConfig& layer : std::span(c.layers).first(c.n_layers)) {
+    if (!layer.if_attention() || layer.attention().indexer.n_top == 0) continue;
+    ++n_layers;
+    indexer = layer.attention().indexer;
+  }
+  if (n_layers == 0) return;
+  if (indexer.is_per_head()) {
+    streams::print(
+        "  attention to {} blocks of {} tokens in {} layers, selected for each KV head by one of "
+        "{} heads of {}\n",
+        indexer.n_top, indexer.block_tokens, n_layers, indexer.n_heads, indexer.head_dim);
+    return;
+  }
+  const std::string blocks =
+      indexer.has_block_keys() ? fmt::format(" in blocks of {}", indexer.key_tokens) : "";
+  streams::print("  attention to {} tokens{}, selected by {} heads of {}\n", indexer.n_top, blocks,
+                 indexer.n_heads, indexer.head_dim);
+}
+
 void show_geometry(const ModelConfig& c) {
   streams::print("geometry\n");
   streams::print("  layers {}, width {}, MLP {}, vocabulary {}, trained context {}\n", c.n_layers,
@@ -43,13 +65,7 @@ void show_geometry(const ModelConfig& c) {
     streams::print("  query heads {}, KV heads {}, head width {}\n", c.attention().n_heads,
                    c.attention().n_kv_heads, c.attention().head_dim);
   }
-  const IndexerConfig& indexer = c.attention().indexer;
-  if (indexer.n_top > 0) {
-    const std::string blocks =
-        indexer.has_block_keys() ? fmt::format(" in blocks of {}", indexer.key_tokens) : "";
-    streams::print("  attention to {} tokens{}, selected by {} heads of {}\n", indexer.n_top,
-                   blocks, indexer.n_heads, indexer.head_dim);
-  }
+  show_indexers(c);
   const RopeConfig& rope = c.ropes.front();
   if (!c.encoder || c.attention().has_rope) {
     streams::print(

@@ -150,7 +150,6 @@ Rows AttentionBlock::write_heads(uint32_t layer, Rows input) {
   const Rows own_v = all.columns(a.q_dim() + a.kv_dim(), a.v_dim());
   gate_ = all.columns(a.qkv_dim(), a.gate_dim());
 
-  if (a.indexer.has_block_keys()) indexer_->write_blocks(layer, input, ropes_, target(layer).runs);
   backend_.matmul(input, *w.qkv, qkv);
   if (w.qkv_bias.size() > 0) backend_.add_bias(qkv.columns(0, a.qkv_dim()), w.qkv_bias.floats());
   if (!a.is_norm_after_rope) norm_queries(layer, q);
@@ -180,7 +179,9 @@ Rows AttentionBlock::write_heads(uint32_t layer, Rows input) {
     backend_.change_basis(k, bases_.keys(layer));
   }
   if (bases_.has_values(layer)) backend_.change_basis(v, bases_.values(layer));
-  backend_.write_kv(target(layer), k, v);
+  const KvTarget to = target(layer);
+  backend_.write_kv(to, k, v);
+  if (a.indexer.is_own()) indexer_->write(layer, input, {}, ropes_, to.runs);
   return q;
 }
 

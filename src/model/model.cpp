@@ -14,6 +14,13 @@
 #include "model/weight_plan.h"
 
 namespace kvik {
+namespace {
+
+bool has_indexer(const LayerConfig& layer) {
+  return layer.if_attention() && layer.attention().indexer.n_top > 0;
+}
+
+}  // namespace
 
 // Builds a model from the tensors of its roles. Lives for one load.
 class ModelLoader {
@@ -101,8 +108,7 @@ class ModelLoader {
       missing = "layer norms";
     } else if ((config_.streams || config_.hyper) && !backend_.has_streams()) {
       missing = "several residual streams";
-    } else if (config_.n_attention_layers() > 0 && config_.attention().indexer.n_top > 0 &&
-               !backend_.has_indexer()) {
+    } else if (std::ranges::any_of(config_.layers, has_indexer) && !backend_.has_indexer()) {
       missing = "an indexer that selects the tokens to attend to";
     }
     if (!missing) return {};

@@ -54,10 +54,9 @@ struct LatentWeights {
 
 // Weights of a layer's own indexer (IndexerConfig).
 struct IndexerWeights {
-  // [n_heads · head_dim, q_rank], of blocks [n_heads · head_dim, model_dim]
-  std::unique_ptr<PackedMatrix> query;
+  std::unique_ptr<PackedMatrix> query;    // [n_heads · head_dim, q_rank or model_dim]
+  Buffer query_norm;                      // [head_dim]
   std::unique_ptr<PackedMatrix> key;      // [head_dim, model_dim]
-  Buffer query_norm;                      // [head_dim], of blocks
   Buffer key_norm;                        // [head_dim], followed by its biases if it has some
   std::unique_ptr<PackedMatrix> weights;  // [n_heads, model_dim]
 };

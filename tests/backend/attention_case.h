@@ -34,6 +34,7 @@ struct Case {
   float soft_cap = 0;
   uint32_t latent_dim = 0;
   std::optional<float> first_sink = {};  // of the group's heads; each is 1 above the previous one
+  float sharpness = 1.0f;                // factor of the scores
   // Rows attend to every n-th token and the last one of their range alone; 0: to all of it.
   uint32_t every = 0;
 
@@ -51,14 +52,15 @@ struct Case {
   bool sees(uint32_t token, uint32_t position) const {
     return every == 0 || token % every == 0 || token == position;
   }
-  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
+  float scale() const { return sharpness / std::sqrt(static_cast<float>(head_dim)); }
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << name_of(c.type) << (c.open ? " open" : "") << " head_dim " << c.head_dim
              << " group " << c.group << " tokens " << c.n_tokens << " rows " << c.n_rows
              << " window " << c.window << " cap " << c.soft_cap << " latent " << c.latent_dim
-             << " sink " << c.first_sink.value_or(NAN) << " every " << c.every;
+             << " sink " << c.first_sink.value_or(NAN) << " sharpness " << c.sharpness << " every "
+             << c.every;
 }
 
 // One head's K and V of one sequence: the values, and pages that hold them among other data.
@@ -287,11 +289,11 @@ class Reference {
   }
 
   // Returns the allowed deviation of the kernels. For int8 pages, attention weights are quantized
-  // as well: to 32767 levels, or to 255 if they are similar.
+  // as well: in 255 to 32767 steps, fewer if they are similar.
   double tolerance(uint32_t row) const {
     const uint32_t position = case_.first_position() + row;
     const bool reads_levels = case_.first_seen(position) < case_.sealed_end(position);
-    return is_quantized(case_.type) && reads_levels ? 2e-3 : 3e-6;
+    return is_quantized(case_.type) && reads_levels ? 2e-3 : 3e-6 * std::max(1.0f, case_.sharpness);
   }
 
  private:

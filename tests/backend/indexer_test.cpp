@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "backend/random_matrix.h"
@@ -137,6 +138,126 @@ TEST(Indexer, of_equal_scores_the_lower_positions_are_selected) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto lists = selected(*backend_of(isa), c, 100, 0.0f);
     for (uint32_t row = c.n_top; row < c.n_tokens; ++row) EXPECT_EQ(lists[row], lowest);
+  }
+}
+
+// Heads that select blocks on their own.
+struct BlockCase {
+  KvType type = KvType::kF32;
+  uint32_t n_tokens = 300;
+  uint32_t n_heads = 3;
+  uint32_t dim = 24;
+  uint32_t n_top = 4;
+  uint32_t block_tokens = 8;
+  uint32_t n_local = 1;
+  size_t offset = 64;
+
+  IndexShape shape() const {
+    return {.n_heads = n_heads, .n_top = n_top, .block_tokens = block_tokens, .n_local = n_local};
+  }
+};
+
+// Writes the tokens and selects the blocks of each row and head, in chunks. A row that attends to
+// all tokens has empty lists.
+std::vector<std::vector<uint32_t>> selected_blocks(Backend& backend, const BlockCase& c,
+                                                   uint32_t chunk, float query_factor = 1.0f) {
+  Pages pages(backend, (c.n_tokens + kPageTokens - 1) / kPageTokens,
+              c.offset + kPageTokens * index_key_bytes(c.type, c.dim));
+  std::vector<std::vector<uint32_t>> lists;
+  for (uint32_t first = 0; first < c.n_tokens; first += chunk) {
+    const uint32_t n = std::min(chunk, c.n_tokens - first);
+    const KvRun run{pages.addresses, first, 0, n};
+    const IndexTarget target{c.offset, index_key_type(c.type), c.dim, {&run, 1}};
+    Memory& memory = backend.memory();
+    backend.write_index(target, OwnedRows(memory, n, c.dim, numbers(1, first, n, c.dim)).rows);
+    std::vector<float> queries = numbers(2, first, n, c.n_heads * c.dim);
+    for (float& x : queries) x *= query_factor;
+    const OwnedRows q(memory, n, c.n_heads * c.dim, queries);
+    const size_t n_listed = size_t{c.n_heads} * c.n_top;
+    std::vector<uint32_t> blocks(n * n_listed, UINT32_MAX);
+    backend.select_tokens(target, c.shape(), q.rows, {}, blocks.data());
+    for (uint32_t i = 0; i < n * c.n_heads; ++i) {
+      const auto begin = blocks.begin() + static_cast<ptrdiff_t>(size_t{i} * c.n_top);
+      lists.emplace_back(begin, begin + c.n_top);
+      if (first + i / c.n_heads + 1 > c.n_top * c.block_tokens) continue;
+      for (const uint32_t block : lists.back()) EXPECT_EQ(block, UINT32_MAX);
+      lists.back().clear();
+    }
+  }
+  return lists;
+}
+
+std::vector<uint32_t> expected_blocks(const BlockCase& c, uint32_t position, uint32_t head) {
+  if (position + 1 <= c.n_top * c.block_tokens) return {};
+  const auto q = numbers(2, position, 1, c.n_heads * c.dim);
+  const uint32_t n = position / c.block_tokens + 1;
+  std::vector<double> scores(n, -INFINITY);
+  for (uint32_t t = 0; t <= position; ++t) {
+    auto key = numbers(1, t, 1, c.dim);
+    if (c.type != KvType::kF32) {
+      for (float& x : key) x = bf16_to_f32(f32_to_bf16(x));
+    }
+    double dot = 0;
+    for (uint32_t d = 0; d < c.dim; ++d) dot += double{q[head * c.dim + d]} * key[d];
+    scores[t / c.block_tokens] = std::max(scores[t / c.block_tokens], dot);
+  }
+  for (uint32_t i = n - std::min(n, c.n_local); i < n; ++i) scores[i] = INFINITY;
+  std::vector<uint32_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return scores[a] > scores[b]; });
+  order.resize(c.n_top);
+  std::ranges::sort(order);
+  return order;
+}
+
+TEST(Indexer, each_head_selects_the_blocks_with_the_highest_scores) {
+  for (const KvType type : {KvType::kF32, KvType::kInt8}) {
+    for (const auto& [block_tokens, n_top, n_local] :
+         {std::tuple(8u, 4u, 1u), {32u, 2u, 1u}, {64u, 3u, 2u}, {5u, 9u, 0u}, {48u, 2u, 2u}}) {
+      for (const uint32_t n_heads : {1u, 3u, 6u}) {
+        const BlockCase c{.type = type,
+                          .n_heads = n_heads,
+                          .n_top = n_top,
+                          .block_tokens = block_tokens,
+                          .n_local = n_local};
+        const auto lists = selected_blocks(*backend_of("scalar"), c, 77);
+        for (uint32_t i = 0; i < c.n_tokens * n_heads; ++i) {
+          ASSERT_EQ(lists[i], expected_blocks(c, i / n_heads, i % n_heads))
+              << name_of(type) << " blocks of " << block_tokens << " row " << i / n_heads;
+        }
+      }
+    }
+  }
+}
+
+TEST(Indexer, sets_threads_and_chunks_select_the_same_blocks) {
+  for (const uint32_t block_tokens : {12u, 32u}) {
+    const BlockCase c{.type = KvType::kInt4,
+                      .n_tokens = 700,
+                      .n_heads = 5,
+                      .n_top = 6,
+                      .block_tokens = block_tokens};
+    std::vector<std::vector<uint32_t>> first;
+    for (const std::string_view isa : cpu_isa_names()) {
+      for (const uint32_t n_threads : {1, 3}) {
+        for (const uint32_t chunk : {700, 33}) {
+          const auto lists = selected_blocks(*backend_of(isa, n_threads), c, chunk);
+          if (first.empty()) first = lists;
+          EXPECT_EQ(lists, first) << isa << " " << n_threads << " " << chunk;
+        }
+      }
+    }
+  }
+}
+
+TEST(Indexer, of_equal_scores_the_earlier_blocks_are_selected_beside_the_last) {
+  const BlockCase c{.n_tokens = 100, .n_local = 2};
+  for (const std::string_view isa : cpu_isa_names()) {
+    const auto lists = selected_blocks(*backend_of(isa), c, 100, 0.0f);
+    for (uint32_t row = c.n_top * c.block_tokens; row < c.n_tokens; ++row) {
+      const uint32_t own = row / c.block_tokens;
+      EXPECT_EQ(lists[size_t{row} * c.n_heads], (std::vector{0u, 1u, own - 1, own}));
+    }
   }
 }
 
@@ -307,6 +428,26 @@ TEST(Indexer, reserved_memory_is_what_the_plan_states) {
   const uint64_t scores = ((uint64_t{1} << 20) + 2 * 5024) * sizeof(float);
   const uint64_t page = 32 * (40 + 2 * sizeof(float)), open = 32 * 40 * 2;
   EXPECT_EQ(bytes(some) - bytes(all), scores + 8 * (2 * page + open));
+}
+
+TEST(Indexer, the_plan_counts_scores_of_blocks_and_page_tables) {
+  const auto backend = backend_of("");
+  const HeadsUse all{{.type = KvType::kInt8, .n_layers = 2, .n_kv_heads = 2, .head_dim = 32}, 4};
+  HeadsUse some = all;
+  some.n_top = 16;
+  some.block_tokens = 128;
+  some.n_lists = 2;
+  const auto bytes = [&](const HeadsUse& use) {
+    return backend->scratch_bytes(
+        {.n_rows = 40, .n_sequences = 4, .weights = {}, .heads = {use}, .n_ctx = 5000});
+  };
+  // Scores of a wave; blocks of both threads, twice; 256 rows with two tables of 64 pages each.
+  const uint64_t scores = ((uint64_t{1} << 20) + 2 * 2 * 40) * sizeof(float);
+  const uint64_t table = 64 * (sizeof(void*) + sizeof(uint32_t)) + sizeof(void*) + sizeof(KvRun);
+  const uint64_t n_tables = 256 * 2;
+  const uint64_t more = bytes(some) - bytes(all);
+  EXPECT_GT(more, scores + n_tables * table);
+  EXPECT_LT(more, scores + n_tables * (table + 64));
 }
 
 }  // namespace

@@ -386,5 +386,54 @@ TEST(RecentFamilies, layers_of_glm_5_2_share_the_selection_of_an_earlier_one) {
               HasSubstr("begins with false"));
 }
 
+Keys minimax_m3_keys() {
+  Keys keys("minimax-m3");
+  keys.set("rope.dimension_count", uint64_t{8}).set("expert_count", uint64_t{8});
+  keys.set("expert_used_count", uint64_t{2}).set("leading_dense_block_count", uint64_t{3});
+  keys.set("attention.head_count_kv", uint64_t{2}).set("attention.indexer.head_count", uint64_t{2});
+  return keys.set("attention.indexer.key_length", uint64_t{16})
+      .set("attention.indexer.top_k", uint64_t{4})
+      .set("attention.indexer.block_size", uint64_t{32})
+      .set("attention.indexer.local_blocks", uint64_t{1});
+}
+
+TEST(RecentFamilies, indexers_of_minimax_m3_select_blocks_in_layers_with_experts) {
+  const ModelConfig c = read(minimax_m3_keys());
+  const TensorTable table(c);
+  for (uint32_t i = 0; i < c.n_layers; ++i) {
+    const IndexerConfig& indexer = c.layers[i].attention().indexer;
+    EXPECT_EQ(indexer.is_own(), i >= 3) << "layer " << i;
+    EXPECT_EQ(table.find({TensorRole::kIndexHeadQuery, i}) != nullptr, i >= 3);
+    if (i < 3) continue;
+    EXPECT_TRUE(indexer.is_per_head());
+    EXPECT_EQ(indexer.n_budget(), 128u);
+    EXPECT_EQ(indexer.n_lists(), 2u);
+    EXPECT_EQ(indexer.n_local, 1u);
+    const std::vector<uint64_t> shape = {32, c.model_dim};
+    EXPECT_EQ(table.find({TensorRole::kIndexHeadQuery, i})->shape, shape);
+  }
+  std::vector<bool> listed(12, false);
+  listed[0] = listed[7] = true;
+  const ModelConfig by_list =
+      read(minimax_m3_keys().set("attention.indexer.types", Metadata::Value(listed)));
+  for (uint32_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(by_list.layers[i].attention().indexer.is_own(), listed[i]) << "layer " << i;
+  }
+}
+
+TEST(RecentFamilies, impossible_indexers_of_minimax_m3_are_refused) {
+  const auto message = [](std::string_view key, uint64_t value) {
+    return error_of(minimax_m3_keys().set(std::string("attention.indexer.").append(key), value))
+        .message;
+  };
+  EXPECT_THAT(message("head_count", 4),
+              HasSubstr("head_count' is 4, expected one head for each of the 2 KV heads"));
+  EXPECT_THAT(message("key_length", 6), HasSubstr("is 6, expected at least the 8 RoPE dimensions"));
+  EXPECT_THAT(message("top_k", uint64_t{1} << 26), HasSubstr("attention.indexer.top_k' is"));
+  EXPECT_THAT(message("local_blocks", 5), HasSubstr("local_blocks' is 5"));
+  EXPECT_THAT(error_of(minimax_m3_keys().erase("attention.indexer.block_size")).message,
+              HasSubstr("attention.indexer.block_size"));
+}
+
 }  // namespace
 }  // namespace kvik

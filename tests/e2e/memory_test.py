@@ -273,11 +273,11 @@ class ResidentFamilies(Resident):
     LONG = ("llama-3.1-8b:q4_0:2", "mistral-7b:q4_0:2", "mixtral-8x7b:q4_0:1", "qwen2.5-1.5b:q8_0:4", "qwen1.5-moe-a2.7b:q4_0:2",
             "qwen3-0.6b:bf16:4", "qwen3-30b-a3b:q4_0:2", "gemma2-2b:q4_0:4", "gemma3-1b:q4_0:6", "phi-3-mini:q4_0:2", "granite-3.3-2b:q4_0:4",
             "olmo2-1b:f16:4", "gpt-oss-20b:mxfp4:2", "gemma3n-e2b:q4_0:24", "gemma4-e2b:q4_0:20", "gemma4-26b-a4b:q4_0:6", "deepseek-v2-lite:q4_0:3",
-            "glm-4.5-air:q4_0:2", "minimax-m2:q4_0:1", "ministral-3-8b:q4_0:2", "glm-4.7-flash:q4_0:3", "devstral-small-2:q4_0:2",
+            "glm-4.5-air:q4_0:2", "minimax-m2:q4_0:1", "minimax-m3:q4_0:4", "ministral-3-8b:q4_0:2", "glm-4.7-flash:q4_0:3", "devstral-small-2:q4_0:2",
             "gemma4-31b:q4_0:6", "gemma4-e4b:q4_0:24", "gpt-oss-120b:mxfp4:2", "gpt-oss-20b:mxfp4", "deepseek-v3:q4_0:4", "kimi-k2:q4_0:2")
 
     def test_a_server_holds_what_the_plan_says_whatever_is_asked_of_it(self):
-        names = self.LONG if kvik.LONG else ("test-gemma3:q8_0", "test-gemma3n:q8_0", "test-gemma4-e:q8_0", "test-deepseek32:q8_0", "test-qwen4exp:q8_0")
+        names = self.LONG if kvik.LONG else ("test-gemma3:q8_0", "test-gemma3n:q8_0", "test-gemma4-e:q8_0", "test-deepseek32:q8_0", "test-minimaxm3:q8_0", "test-qwen4exp:q8_0")
         for name in names:
             with self.subTest(model=name):
                 self.assert_within_plan(f"synthetic:{name}", n_ctx=2048)

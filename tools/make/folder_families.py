@@ -57,6 +57,15 @@ QWEN4 = {"hc_count": lambda key: key("hyper_connection.count"), "hc_lowrank": la
          "ple_embed_dim": lambda key: (key("ple.ngram_size") - 1) * key("ple.heads_per_ngram") * key("embedding_length_per_layer_input"),
          "ngram_vocab_size_base": lambda key: key("ple.head_vocab_sizes")[1][0], "seed": 1234, "split_ngram_parts": SHARDS,
          "make_ngram_vocab_size_divisible_by": 128, "eos_token_id": lambda key: key("ple.eos_token_id")}
+BLOCK_INDEXER = {f"indexer.{part}.weight": f"self_attn.index_{part}.weight" for part in ("q_proj", "k_proj", "q_norm", "k_norm")}
+BLOCK_INDEXER_KEYS = (("sparse_num_index_heads", "head_count"), ("sparse_index_dim", "key_length"), ("sparse_topk_blocks", "top_k"),
+                      ("sparse_block_size", "block_size"), ("sparse_local_block", "local_blocks"))
+
+
+def has_experts(key):
+    """Returns the list of 1 for layers with experts, 0 for those before."""
+    return [int(i >= (key("leading_dense_block_count") or 0)) for i in range(key("block_count"))]
+
 
 OF = {
     "qwen4exp": {"type": "qwen4_exp_text", "names": {**HYPER, **NGRAMS, **{f"indexer.{part}_norm.weight": f"self_attn.indexer.{part}_layernorm.weight" for part in "qk"}},
@@ -65,6 +74,17 @@ OF = {
     "smollm3": {"type": "smollm3", "config": {"no_rope_layers": rotated(4)}},
     "olmo2": {"type": "olmo2", "config": {"layer_types": lambda key: layer_types(4)(key) if key("attention.sliding_window") else None}},
     "olmoe": {"type": "olmoe", "config": {"norm_topk_prob": False}},
+    "minimax-m3": {"type": "minimax_m3", "names": {
+        **BLOCK_INDEXER, "ffn_gate_inp.weight": "block_sparse_moe.gate.weight", "exp_probs_b.bias": "block_sparse_moe.e_score_correction_bias",
+        **{f"ffn_{part}_shexp.weight": f"block_sparse_moe.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}},
+                   "keys": {"num_experts": "num_local_experts"}, "config": {
+                       "hidden_act": "swigluoai", "swiglu_alpha": 1.702, "swiglu_limit": 7.0, "moe_intermediate_size": None, "shared_expert_intermediate_size": None,
+                       "intermediate_size": lambda key: key("expert_feed_forward_length"), "dense_intermediate_size": lambda key: key("feed_forward_length"),
+                       "shared_intermediate_size": lambda key: key("expert_shared_feed_forward_length"), "n_shared_experts": 1, "moe_layer_freq": has_experts,
+                       "routed_scaling_factor": MOE["routed_scaling_factor"], "rotary_dim": lambda key: key("rope.dimension_count"),
+                       "sparse_attention_config": lambda key: {
+                           "use_sparse_attention": True, "sparse_score_type": "max", "sparse_init_block": 0, "sparse_attention_freq": has_experts(key),
+                           **{name: key(f"attention.indexer.{part}") for name, part in BLOCK_INDEXER_KEYS}}}},
     "seed_oss": {"type": "seed_oss"},
     "exaone4": {"type": "exaone4", "config": {"layer_types": layer_types(4)}},
     "exaone-moe": {"type": "exaone_moe", "names": {**SHARED, "exp_probs_b.bias": "mlp.e_score_correction_bias"},

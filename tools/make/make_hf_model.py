@@ -254,7 +254,7 @@ class Folder:
             return f"feed_forward.experts.{i}.{plain}.weight"
         if self.arch in ("lfm2moe", "nemotron_h_moe"):
             return f"feed_forward.experts.{i}.{mixtral}.weight" if self.arch == "lfm2moe" else f"mixer.experts.{i}.{plain}.weight"
-        return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type in ("mixtral", "minimax_m2", "kimi_linear") else f"mlp.experts.{i}.{plain}.weight"
+        return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type in ("mixtral", "minimax_m2", "minimax_m3", "kimi_linear") else f"mlp.experts.{i}.{plain}.weight"
 
     def layer_name(self, part):
         other = folder_families.of(self.arch, "names").get(part)
@@ -285,7 +285,7 @@ class Folder:
         if self.arch == "muse-glimmer" and name == "output_norm.weight":
             return x
         is_norm = name.endswith("norm.weight") or name.startswith("ple_norm_")
-        if self.arch not in ("gemma", "muse-glimmer", "nemotron", "step35", *GEMMAS, *state_layers.FOLDER_TYPES) or not is_norm:
+        if self.arch not in ("gemma", "minimax-m3", "muse-glimmer", "nemotron", "step35", *GEMMAS, *state_layers.FOLDER_TYPES) or not is_norm:
             return x
         assert t == F32 and np.array_equal((x - np.float32(1)) + np.float32(1), x), name
         return x - np.float32(1)

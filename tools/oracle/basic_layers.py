@@ -41,7 +41,7 @@ def gelu(x):
 def gated(family, a, u, limit=None):
     if family.startswith("gemma"):
         return gelu_tanh(a) * u
-    if family == "gpt-oss":
+    if family in ("gpt-oss", "minimax-m3"):
         a, u = np.minimum(a, 7), np.clip(u, -7, 7) + 1
         return a / (1 + np.exp(-1.702 * a)) * u
     silu = a / (1 + np.exp(-a))

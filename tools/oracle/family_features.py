@@ -47,6 +47,7 @@ FEATURES = {
     "deepseek2": {"raw_weights": True, "latent": True},
     "deepseek32": {"latent": True, "sigmoid": True, "index_halves": True},
     "glm-dsa": {"latent": True, "sigmoid": True},
+    "minimax-m3": {"sigmoid": True},
     "mistral4": {"raw_weights": True, "latent": True},
     "gemma2": {"global_every": 2},
     "gemma3": {"global_every": 6},

@@ -43,6 +43,18 @@ def old_neox(config):
     config["rotary_emb_base"] = config.pop("rope_theta")
 
 
+def published_m3(config):
+    """Converts to the keys of MiniMax's files."""
+    text = config["text_config"]
+    text["sparse_attention_config"] = {"use_sparse_attention": True, **{name: text.pop(key) for name, key in (
+        ("sparse_num_index_heads", "index_n_heads"), ("sparse_index_dim", "index_head_dim"), ("sparse_block_size", "index_block_size"),
+        ("sparse_topk_blocks", "index_topk_blocks"), ("sparse_local_block", "index_local_blocks"))},
+        "sparse_attention_freq": [int(kind != "full_attention") for kind in text.pop("layer_types")]}
+    text["moe_layer_freq"] = [int(kind == "sparse") for kind in text.pop("mlp_layer_types")]
+    text["hidden_act"] = "swigluoai"
+    old_rope(text)
+
+
 def short_context(config):
     config["rope_parameters"]["original_max_position_embeddings"] = config["original_max_position_embeddings"] = 64
 
@@ -76,6 +88,11 @@ SPARSE = {**MLA, "q_lora_rank": 24, "index_n_heads": 8, "index_head_dim": 24, "i
 QWEN4 = {**DELTA_MOE, "full_attention_interval": 2, "hc_count": 4, "hc_lowrank": 32, "ple_layer_ids": [3], "ple_embed_dim": 64, "heads_per_ngram": 2,
          "ngram_vocab_size_base": 50, "make_ngram_vocab_size_divisible_by": 16, "split_ngram_parts": 4, "eos_token_id": 65, "indexer_n_heads": 4,
          "indexer_kv_heads": 1, "indexer_head_dim": 24, "indexer_budget": 16, "indexer_compress_ratio": 4}
+# An indexer whose heads select 3 blocks of 4 tokens for each KV head.
+M3 = {"head_dim": 16, "num_hidden_layers": 4, "layer_types": ["full_attention", *["minimax_m3_sparse"] * 3], "mlp_layer_types": ["dense", *["sparse"] * 3],
+      "dense_intermediate_size": 96, "intermediate_size": 32, "shared_intermediate_size": 48, "num_local_experts": 8, "num_experts_per_tok": 3,
+      "index_n_heads": 2, "index_head_dim": 24, "index_block_size": 4, "index_topk_blocks": 3, "index_local_blocks": 1, "rotary_dim": 8,
+      "rope_parameters": {"rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 0.5}}
 GRANITE = {"embedding_multiplier": 3.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5, "logits_scaling": 4.0}
 GRANITE_HYBRID = {**GRANITE, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
                   "mamba_expand": 2, "mamba_chunk_size": 16, "shared_intermediate_size": 48, "num_hidden_layers": 3,
@@ -180,6 +197,14 @@ VARIANTS = {
                                     "use_qk_norm": False, "attention_bias": False, "n_group": 1, "topk_group": 1}, None),
     "minimax-m2": ("minimax_m2", {"head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "rope_parameters": {
         "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}, None),
+    "minimax-m3": ("minimax_m3_vl_text", M3, None),
+    "minimax-m3-local": ("minimax_m3_vl_text", {**M3, "num_hidden_layers": 3, "layer_types": ["minimax_m3_sparse"] * 3, "mlp_layer_types": ["sparse"] * 3,
+                                                "num_key_value_heads": 4, "index_n_heads": 4, "index_head_dim": 16, "index_block_size": 8,
+                                                "index_topk_blocks": 4, "index_local_blocks": 2}, None),
+    "minimax-m3-with-vision": ("minimax_m3_vl", {
+        "text_config": {**SMALL, **M3, "model_type": "minimax_m3_vl_text", "index_block_size": 32, "index_topk_blocks": 1},
+        "vision_config": {**VISION, "model_type": "minimax_m3_vl_vision", "image_size": 28, "patch_size": 14}, "projector_hidden_size": 64,
+        "tie_word_embeddings": False}, published_m3),
     "gpt-oss": ("gpt_oss", {"head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16, "rope_parameters": {
         "rope_type": "yarn", "rope_theta": 150000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
         "original_max_position_embeddings": 32}}, None),

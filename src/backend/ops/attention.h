@@ -86,6 +86,8 @@ struct HeadsUse {
   // Fields of SelectedTokens; n_top is 0 if rows attend to all tokens.
   uint32_t n_top = 0;
   uint32_t block_tokens = 1;
+  uint32_t key_tokens = 1;  // IndexTarget::key_tokens
+  uint32_t n_lists = 1;
 };
 
 }  // namespace kvik

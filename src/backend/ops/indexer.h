@@ -11,9 +11,12 @@ namespace kvik {
 
 // An indexer selects the tokens that a row of attention reads: those with the highest scores,
 //   score[t] = Σh weight[h] · max(q[h] · k[t], 0),
-// where k[t] is the index key of token t (DeepSeek-V3.2, 2025). A page holds the index keys of its
-// tokens for each layer with an indexer, as [32 / 16][dim][16 tokens] in f32 or bf16; with keys of
-// blocks, which are at most 16 in a page, as [dim][blocks].
+// where k[t] is the index key of token t (DeepSeek-V3.2, 2025), or blocks of tokens, by each head h
+// on its own:
+//   score[h][b] = max of q[h] · k[t] over the tokens t of block b up to the row's own
+// (MiniMax Sparse Attention, 2026). A page holds the index keys of its tokens for each layer with
+// an indexer, as [32 / 16][dim][16 tokens] in f32 or bf16; with keys of blocks, which are at most
+// 16 in a page, as [dim][blocks].
 
 // The index keys of one layer, and the sequences that they belong to. Keys have no open pages.
 struct IndexTarget {
@@ -44,6 +47,14 @@ struct IndexShape {
   uint32_t n_heads = 0;
   uint32_t n_top = 0;   // number of tokens or blocks to select
   uint32_t window = 0;  // as in AttentionShape
+  // If not 0, each head selects blocks of so many tokens; there must be no window.
+  uint32_t block_tokens = 0;
+  uint32_t n_local = 0;  // number of last blocks that are selected whatever their scores are
+
+  bool is_per_head() const { return block_tokens != 0; }
+  // Return the fields of SelectedTokens for such a selection.
+  uint32_t n_lists() const { return is_per_head() ? n_heads : 1; }
+  uint32_t n_budget() const { return is_per_head() ? n_top * block_tokens : n_top; }
 };
 
 // Blocks of tokens that rows attend to instead of all tokens that they could attend to. Block b are

@@ -42,6 +42,7 @@ inline constexpr MtpNames kStepMtp{.head_prefix = "layers.{}.",
 inline constexpr FolderType kStepFolders[] = {
     {.model_type = "step3p5",
      .multimodal_type = "step3p7",
+     .is_any_text_type = true,
      .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "head_dim": 128,
                      "norm_topk_prob": true})",
      .keys = kStepKeys,

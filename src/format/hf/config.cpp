@@ -68,7 +68,9 @@ Result<void> check_activation(const JsonObject& config, const Family& family) {
     const bool is_tanh = expected == "gelu_pytorch_tanh" &&
                          (*activation == "gelu_new" ||
                           (*activation == "gelu" && family.activation == Activation::kGeluTanh));
-    if (*activation != expected && !is_tanh) {
+    const bool is_clamped =
+        *activation == "swigluoai" && family.activation == Activation::kClampedSwish;
+    if (*activation != expected && !is_tanh && !is_clamped) {
       return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
     }
     break;
@@ -319,8 +321,10 @@ Result<json::value> text_config(json::value parsed) {
   TRY_ASSIGN(const auto part, whole.object("text_config"));
   if (!part || (type && find_folder_type(*type).type)) return parsed;
   json::object merged = part->all();
-  // The first folders of Step 3.7 have another type of the part, or none.
-  if (const FolderType* usual = find_text_type(type.value_or("")); usual && usual->has_step_keys) {
+  // The first folders of Step 3.7 state another type of the part, or none, and those of MiniMax M3
+  // the type of folders of the text model alone, in which tensors have other names.
+  const FolderType* usual = find_text_type(type.value_or(""));
+  if (usual && usual->is_any_text_type) {
     merged["model_type"] = usual->model_type;
   } else {
     TRY_ASSIGN(const FamilyFolder of, type_of(*part));
@@ -442,6 +446,9 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   if (of.type->has_block_keys) {
     TRY_ASSIGN(stated, with_block_keys(std::move(stated)));
   }
+  if (of.type->has_sparse_layers) {
+    TRY_ASSIGN(stated, with_sparse_keys(std::move(stated)));
+  }
   const json::value whole = with_defaults(std::move(stated), *of.type);
   TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));
   FolderConfig out;
@@ -464,6 +471,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   for (const FolderValue& value : of.type->values) TRY(copy_value(config, value, keys));
   if (of.type->has_ngrams) TRY(read_ngrams(config, keys));
   if (of.type->has_shared_indexers) TRY(read_shared_indexers(config, counts.n_layers, keys));
+  if (of.type->has_sparse_layers) TRY(read_sparse_layers(config, counts.n_layers, keys));
   if (of.type->has_plain_qk_norm) TRY(add_plain_qk_norms(config, counts, out.vectors));
   // read_recurrence() has added a single number if the list of layers has no experts.
   const Metadata::Value* none = out.metadata.find(fmt::format("{}.expert_count", of.family->name));

@@ -45,7 +45,7 @@ constexpr std::string_view kMultimodalPrefixes[] = {
     "vision_tower.",         "multi_modal_projector.",       "audio_tower.",
     "model.vision_tower.",   "model.multi_modal_projector.", "model.audio_tower.",
     "model.embed_vision.",   "model.embed_audio.",           "model.visual.",
-    "model.vision_adapter.", "model.vision_projection."};
+    "model.vision_adapter.", "model.vision_projection.",     "patch_merge_mlp."};
 // Prefixes of these tensors in Step 3.7.
 constexpr std::string_view kStepMultimodalPrefixes[] = {"vision_model.", "vit_large_projector."};
 constexpr std::string_view kMlpPrefix = "mlp.";

@@ -102,6 +102,7 @@ struct ModelPreset : Geometry {
   struct Indexer {   // IndexerConfig
     uint32_t n_heads = 0, head_dim = 0, n_top = 0;
     uint64_t shared_layers = 0;  // a bit per layer: layers that share the selection of another
+    uint32_t block_tokens = 0, n_local = 0;
   };
   Indexer indexer = {};
   struct Hyper {  // HyperConnectionsConfig, and NgramConfig with one layer

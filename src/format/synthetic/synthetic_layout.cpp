@@ -192,11 +192,17 @@ void add_latent_keys(const ModelPreset& p, const AddKey& add) {
   add("attention.key_length_mla", uint64_t{l.qk_nope_head_dim + l.qk_rope_head_dim});
   add("attention.value_length_mla", uint64_t{l.value_dim});
   add("rope.dimension_count", uint64_t{l.qk_rope_head_dim});
+}
+
+void add_indexer_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Indexer& indexer = p.indexer;
-  if (indexer.n_top == 0) return;
   add("attention.indexer.head_count", uint64_t{indexer.n_heads});
   add("attention.indexer.key_length", uint64_t{indexer.head_dim});
   add("attention.indexer.top_k", uint64_t{indexer.n_top});
+  if (indexer.block_tokens != 0) {
+    add("attention.indexer.block_size", uint64_t{indexer.block_tokens});
+    add("attention.indexer.local_blocks", uint64_t{indexer.n_local});
+  }
   if (indexer.shared_layers == 0) return;
   std::vector<bool> has_own;
   for (uint32_t i = 0; i < p.n_layers; ++i)
@@ -400,6 +406,7 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
     add("attention.value_length", uint64_t{p.head_dim});
     add("rope.dimension_count", uint64_t{p.rope.n_dims ? p.rope.n_dims : p.head_dim});
   }
+  if (p.indexer.n_top != 0) add_indexer_keys(p, add);
   const bool is_rms = family.norms.kind == NormKind::kRms;
   add(is_rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
       as_stored(family.norms.eps));

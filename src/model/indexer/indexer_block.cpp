@@ -11,20 +11,21 @@ namespace kvik {
 IndexerBlock::Buffers IndexerBlock::Buffers::take(const ModelConfig& config, uint32_t n_rows_max,
                                                   RowBuffers& buffers) {
   IndexerConfig most;
+  uint32_t n_selected = 0;
   for (const LayerConfig& layer : config.layers) {
     if (!layer.if_attention()) continue;
     const IndexerConfig& own = layer.attention().indexer;
     most.n_heads = std::max(most.n_heads, own.n_heads);
     most.head_dim = std::max(most.head_dim, own.head_dim);
-    most.n_top = std::max(most.n_top, own.n_top);
+    n_selected = std::max(n_selected, own.n_top > 0 ? own.n_lists() * own.n_listed() : 0);
     most.key_tokens = std::max(most.key_tokens, own.key_tokens);
   }
-  if (most.n_top > 0) buffers.count(n_rows_max * sizeof(uint32_t));  // rows_
+  if (n_selected > 0) buffers.count(n_rows_max * sizeof(uint32_t));  // rows_
   const uint32_t n_block_rows = most.has_block_keys() ? n_rows_max : 0;
   Buffers taken{.queries = buffers.take(n_rows_max, most.n_heads * most.head_dim),
                 .keys = buffers.take(n_rows_max, most.head_dim),
                 .weights = buffers.take(n_rows_max - n_block_rows, most.n_heads),
-                .selected = buffers.take(n_rows_max, most.n_top > 0 ? most.n_listed() : 0),
+                .selected = buffers.take(n_rows_max, n_selected),
                 .means = buffers.take(n_block_rows, most.head_dim),
                 .ones = buffers.take(most.has_block_keys() ? 1 : 0, most.n_heads),
                 .shares = buffers.take(most.has_block_keys() ? most.key_tokens : 0, most.head_dim),
@@ -86,19 +87,8 @@ void IndexerBlock::replay() {
   }
 }
 
-void IndexerBlock::begin_rows(uint32_t layer, Rows in, std::span<const KvRun> runs) {
-  const IndexerConfig& c = model_.config().layers[layer].attention().indexer;
-  layer_ = layer;
-  runs_ = runs;
-  rows_.resize(in.n_rows);
-  std::iota(rows_.begin(), rows_.end(), 0);
-  is_selected_ = std::ranges::all_of(
-      runs, [&](const KvRun& run) { return run.first_position + run.n_rows <= c.n_budget(); });
-  queries_ = buffers_.queries.slice(0, in.n_rows).columns(0, c.n_heads * c.head_dim);
-}
-
 IndexTarget IndexerBlock::target(std::span<const KvRun> runs) const {
-  const IndexerConfig& c = model_.config().layers[layer_].attention().indexer;
+  const IndexerConfig& c = config();
   return {.offset = offsets_[layer_],
           .type = index_key_type(kv_type_),
           .dim = c.head_dim,
@@ -106,52 +96,78 @@ IndexTarget IndexerBlock::target(std::span<const KvRun> runs) const {
           .key_tokens = c.key_tokens};
 }
 
-void IndexerBlock::write_blocks(uint32_t layer, Rows in, const RopeTables& ropes,
-                                std::span<const KvRun> runs) {
-  const ModelConfig& config = model_.config();
-  const AttentionConfig& a = config.layers[layer].attention();
-  const IndexerConfig& c = a.indexer;
-  const IndexerWeights& w = model_.layers()[layer].attention.indexer;
-  begin_rows(layer, in, runs);
-  const Rows keys = buffers_.keys.slice(0, in.n_rows).columns(0, c.head_dim);
-  const Rows means = buffers_.means.slice(0, in.n_rows).columns(0, c.head_dim);
-  backend_.matmul(in, *w.key, keys);
-  means_[layer]->run(*states_, keys, means);
-  backend_.rms_norm(means, w.key_norm.floats(), c.head_dim, config.norm_eps, means);
-  backend_.rope(means, c.head_dim, c.pairing, starts_->angles(a.rope));
-  backend_.write_index(target(runs), means);
-  if (is_selected_) return;
-  backend_.matmul(in, *w.query, queries_);
-  backend_.rms_norm(queries_, w.query_norm.floats(), c.head_dim, config.norm_eps, queries_);
-  backend_.rope(queries_, c.head_dim, c.pairing, ropes.angles(a.rope));
-  weights_ = {buffers_.ones.data, in.n_rows, c.n_heads, 0};
-}
-
 void IndexerBlock::write(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes,
                          std::span<const KvRun> runs) {
-  const AttentionConfig& a = model_.config().layers[layer].attention();
-  const IndexerConfig& c = a.indexer;
-  const IndexerWeights& w = model_.layers()[layer].attention.indexer;
-  const RopeAngles angles = ropes.angles(a.rope);
+  layer_ = layer;
+  runs_ = runs;
+  const IndexerConfig& c = config();
+  rows_.resize(in.n_rows);
+  std::iota(rows_.begin(), rows_.end(), 0);
+  is_selected_ = std::ranges::all_of(
+      runs, [&](const KvRun& run) { return run.first_position + run.n_rows <= c.n_budget(); });
+  queries_ = buffers_.queries.slice(0, in.n_rows).columns(0, c.n_heads * c.head_dim);
+  const RopeAngles angles = ropes.angles(model_.config().layers[layer].attention().rope);
+  backend_.write_index(target(runs),
+                       c.has_block_keys() ? compute_block_keys(in) : compute_keys(in, angles));
+  if (!is_selected_) compute_queries(in, low_q, angles);
+}
+
+Rows IndexerBlock::compute_keys(Rows in, const RopeAngles& angles) {
+  const IndexerConfig& c = config();
+  const IndexerWeights& w = model_.layers()[layer_].attention.indexer;
   const Rows keys = buffers_.keys.slice(0, in.n_rows).columns(0, c.head_dim);
   backend_.matmul(in, *w.key, keys);
-  backend_.layer_norm(keys, w.key_norm.floats(), w.key_norm.floats() + c.head_dim,
-                      IndexerConfig::kNormEps, keys);
+  if (c.is_per_head()) {
+    backend_.rms_norm(keys, w.key_norm.floats(), c.head_dim, model_.config().norm_eps, keys);
+  } else {
+    backend_.layer_norm(keys, w.key_norm.floats(), w.key_norm.floats() + c.head_dim,
+                        IndexerConfig::kNormEps, keys);
+  }
   backend_.rope(keys, c.head_dim, c.pairing, angles);
-  begin_rows(layer, in, runs);
-  backend_.write_index(target(runs), keys);
-  if (is_selected_) return;
-  weights_ = buffers_.weights.slice(0, in.n_rows).columns(0, c.n_heads);
-  backend_.matmul(low_q, *w.query, queries_);
+  return keys;
+}
+
+Rows IndexerBlock::compute_block_keys(Rows in) {
+  const AttentionConfig& a = model_.config().layers[layer_].attention();
+  const uint32_t dim = a.indexer.head_dim;
+  const IndexerWeights& w = model_.layers()[layer_].attention.indexer;
+  const Rows keys = buffers_.keys.slice(0, in.n_rows).columns(0, dim);
+  const Rows means = buffers_.means.slice(0, in.n_rows).columns(0, dim);
+  backend_.matmul(in, *w.key, keys);
+  means_[layer_]->run(*states_, keys, means);
+  backend_.rms_norm(means, w.key_norm.floats(), dim, model_.config().norm_eps, means);
+  backend_.rope(means, dim, a.indexer.pairing, starts_->angles(a.rope));
+  return means;
+}
+
+void IndexerBlock::compute_queries(Rows in, Rows low_q, const RopeAngles& angles) {
+  const IndexerConfig& c = config();
+  const IndexerWeights& w = model_.layers()[layer_].attention.indexer;
+  const bool has_norm = w.query_norm.size() > 0;
+  backend_.matmul(has_norm ? in : low_q, *w.query, queries_);
+  if (has_norm) {
+    backend_.rms_norm(queries_, w.query_norm.floats(), c.head_dim, model_.config().norm_eps,
+                      queries_);
+  }
   backend_.rope(queries_, c.head_dim, c.pairing, angles);
+  if (c.has_block_keys()) {
+    weights_ = {buffers_.ones.data, in.n_rows, c.n_heads, 0};
+  } else {
+    weights_ = buffers_.weights.slice(0, in.n_rows).columns(0, c.is_per_head() ? 0 : c.n_heads);
+  }
+  if (has_norm) return;
   backend_.matmul(in, *w.weights, weights_);
   backend_.scale(weights_, 1.0f / std::sqrt(static_cast<float>(c.n_heads * c.head_dim)));
 }
 
 void IndexerBlock::select_rows(std::span<const KvRun> runs, uint32_t window) {
-  const IndexerConfig& c = model_.config().layers[layer_].attention().indexer;
+  const IndexerConfig& c = config();
   backend_.select_tokens(target(runs),
-                         {.n_heads = c.n_heads, .n_top = c.n_top / c.key_tokens, .window = window},
+                         {.n_heads = c.n_heads,
+                          .n_top = c.n_top / c.key_tokens,
+                          .window = window,
+                          .block_tokens = c.block_tokens,
+                          .n_local = c.n_local},
                          queries_, weights_, reinterpret_cast<uint32_t*>(buffers_.selected.data));
 }
 
@@ -172,12 +188,13 @@ void IndexerBlock::keep(std::span<const uint32_t> rows) {
 }
 
 SelectedTokens IndexerBlock::selected() const {
-  const IndexerConfig& c = model_.config().layers[layer_].attention().indexer;
+  const IndexerConfig& c = config();
   return {.blocks = reinterpret_cast<const uint32_t*>(buffers_.selected.data),
           .n_top = c.n_listed(),
           .n_budget = c.n_budget(),
           .rows = rows_,
-          .block_tokens = c.key_tokens};
+          .block_tokens = c.listed_tokens(),
+          .n_lists = c.n_lists()};
 }
 
 }  // namespace kvik

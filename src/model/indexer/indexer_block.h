@@ -30,7 +30,7 @@ class IndexerBlock {
     Rows queries;   // [n_rows_max, n_heads · head_dim]
     Rows keys;      // [n_rows_max, head_dim]
     Rows weights;   // [n_rows_max, n_heads]
-    Rows selected;  // [n_rows_max, n_listed()], blocks as integers
+    Rows selected;  // [n_rows_max, n_lists · n_listed()], positions or blocks as integers
     Rows means;     // [n_rows_max, head_dim], keys of blocks
     Rows ones;      // [1, n_heads], weights of heads with blocks
     Rows shares;    // [key_tokens, head_dim], weights of the mean
@@ -44,12 +44,10 @@ class IndexerBlock {
                const Buffers& buffers);
 
   // Computes index keys, queries and weights of all rows of a step. in: the layer's normed input,
-  // low_q: the normed low-rank q. `runs` is borrowed until the next call.
+  // low_q: the normed low-rank q, which indexers of latent attention read. `runs` is borrowed until
+  // the next call.
   void write(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes,
              std::span<const KvRun> runs);
-
-  // The same for an indexer of blocks. in: the layer's input.
-  void write_blocks(uint32_t layer, Rows in, const RopeTables& ropes, std::span<const KvRun> runs);
 
   // Starts a step with these positions; `states`, which has begun it, has the states of the
   // sequences. Only needed with blocks.
@@ -68,7 +66,10 @@ class IndexerBlock {
   SelectedTokens selected() const;
 
  private:
-  void begin_rows(uint32_t layer, Rows in, std::span<const KvRun> runs);
+  const IndexerConfig& config() const { return model_.config().layers[layer_].attention().indexer; }
+  Rows compute_keys(Rows in, const RopeAngles& angles);
+  Rows compute_block_keys(Rows in);
+  void compute_queries(Rows in, Rows low_q, const RopeAngles& angles);
   void select_rows(std::span<const KvRun> runs, uint32_t window);
   IndexTarget target(std::span<const KvRun> runs) const;
 

@@ -66,7 +66,7 @@ LimitModel::LayerAttention LimitModel::attention_of(const AttentionConfig& a, Kv
   const IndexerConfig& indexer = a.indexer;
   const bool selects = indexer.is_own();
   return {
-      .window = indexer.n_top > 0 ? indexer.n_top : a.window,
+      .window = indexer.n_top > 0 ? indexer.n_budget() : a.window,
       .key_ops = 2.0 * a.n_heads * (a.head_dim + a.latent.rank),
       .value_ops = a.latent.rank ? 0.0 : 2.0 * a.n_heads * a.head_dim,
       .kv_bytes = static_cast<double>(kv_bytes),

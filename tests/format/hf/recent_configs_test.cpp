@@ -299,5 +299,51 @@ TEST(HfConfig, the_numbers_of_ngrams_follow_from_a_seed_and_a_least_number_of_ro
   }
 }
 
+TEST(HfConfig, indexers_of_minimax_m3_are_flat_or_in_a_part_of_their_own) {
+  const auto m3 = [](std::string_view more) {
+    return config("minimax_m3_vl_text",
+                  fmt::format(R"("head_dim":16,"num_key_value_heads":2,"num_local_experts":8,
+                                 "num_experts_per_tok":2,
+                                 "dense_intermediate_size":96,"rotary_dim":8{}{})",
+                              more.empty() ? "" : ",", more));
+  };
+  const auto layers_of = [](const FolderConfig& c) {
+    const auto model = read_config(c.metadata);
+    EXPECT_TRUE(model) << model.error().message;
+    std::string layers;
+    for (const LayerConfig& layer : model->layers) {
+      layers += layer.attention().indexer.is_own() ? 'S' : 'F';
+    }
+    return layers;
+  };
+  EXPECT_EQ(layers_of(read(m3(""))), "FFFFFF");
+  constexpr const char* kFlat =
+      R"("index_n_heads":2,"index_head_dim":16,"index_block_size":64,"index_topk_blocks":3,
+         "layer_types":["full_attention","minimax_m3_sparse","minimax_m3_sparse","full_attention",
+                        "minimax_m3_sparse","minimax_m3_sparse"])";
+  EXPECT_EQ(layers_of(read(m3(kFlat))), "FSSFSS");
+  constexpr const char* kPart =
+      R"("hidden_act":"swigluoai","swiglu_limit":7.0,"sparse_attention_config":{{
+         "sparse_num_index_heads":2,"sparse_index_dim":16,"sparse_block_size":64,
+         "sparse_topk_blocks":3,"sparse_local_block":2,
+         "sparse_attention_freq":[0,0,0,1,1,1]{}}})";
+  const FolderConfig parted = read(m3(fmt::format(kPart, "")));
+  EXPECT_EQ(layers_of(parted), "FFFSSS");
+  const auto model = read_config(parted.metadata);
+  const IndexerConfig& indexer = model->layers[5].attention().indexer;
+  EXPECT_EQ(indexer.n_budget(), 192u);
+  EXPECT_EQ(indexer.n_local, 2u);
+  EXPECT_EQ(model->ffn_dim, 96u);
+  EXPECT_EQ(model->widest_experts().ffn_dim, 160u);
+  for (const auto& [more, message] : {std::pair(R"("sparse_init_block":1)", "expected 0"),
+                                      std::pair(R"("sparse_score_type":"mean")", "expected max")}) {
+    EXPECT_THAT(error_of(m3(fmt::format(kPart, std::string(",") + more))).message,
+                HasSubstr(message));
+  }
+  EXPECT_THAT(error_of(m3(R"("layer_types":["full_attention","sliding_attention"])")).message,
+              HasSubstr("for each of 6 layers"));
+  EXPECT_THAT(error_of(m3(R"("swiglu_alpha":1.5)")).message, HasSubstr("expected 1.702"));
+}
+
 }  // namespace
 }  // namespace kvik::hf

@@ -122,7 +122,8 @@ inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
   for (uint32_t i = 0; i < 4; ++i) store_half(row + 2 * t + 32 * i, levels[i]);
 }
 inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
-inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
+inline void clear_high_groups(uint8_t*) {}
+inline uint64_t high_groups(const uint8_t*, uint32_t) { return 0; }
 
 inline void transpose_keys(const uint8_t* keys, int8_t* values) {
   const __m128i transpose_order =

@@ -81,10 +81,12 @@ inline IntSums dot_keys(IntSums sums, KeyBytes keys, QueryWord q) {
 }
 
 // Levels are two planes of unsigned bytes, the high bytes first, which are multiplied by signed V.
-// Widening V to 16 bits for VPDPWSSD would take as many instructions, but never fewer, whereas a
-// high plane of zeros is skipped here.
+// Widening V to 16 bits for VPDPWSSD would take as many instructions, but never fewer, whereas
+// high bytes of zero are skipped here: after the planes follows a bit for each four tokens, which
+// is set if they have others.
 inline constexpr uint32_t kLevelPlanes = 2;
 inline constexpr uint32_t kLevelPlaneBytes = 512;
+inline constexpr uint32_t kHighGroupsAt = 2 * kLevelPlaneBytes;
 inline constexpr uint32_t kLevelStride = 2 * kLevelPlaneBytes + 64;
 
 enum class LevelPlanes { kLow, kBoth };
@@ -103,18 +105,20 @@ inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
     _mm512_storeu_si512(row + kLevelPlaneBytes + t, pack_in_order(ab, cd));
   } else {
     const __m512i low = _mm512_set1_epi16(255);
-    _mm512_storeu_si512(row + t, pack_in_order(_mm512_srli_epi16(ab, 8), _mm512_srli_epi16(cd, 8)));
+    const __m512i high = pack_in_order(_mm512_srli_epi16(ab, 8), _mm512_srli_epi16(cd, 8));
+    const __mmask16 used = _mm512_test_epi32_mask(high, high);
+    _mm512_storeu_si512(row + t, high);
+    __builtin_memcpy(row + kHighGroupsAt + t / 32, &used, sizeof(used));
     _mm512_storeu_si512(row + kLevelPlaneBytes + t,
                         pack_in_order(_mm512_and_si512(ab, low), _mm512_and_si512(cd, low)));
   }
 }
 inline uint32_t levels_of_page(uint32_t t) { return t; }
-inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
-  __m512i all = _mm512_setzero_si512();
-  for (uint32_t m = 0; m < n_rows; ++m) {
-    all = _mm512_or_si512(all, _mm512_loadu_si512(rows + size_t{m} * kLevelStride + t));
-  }
-  return _mm512_test_epi32_mask(all, all) != 0;
+inline void clear_high_groups(uint8_t* row) { __builtin_memset(row + kHighGroupsAt, 0, 16); }
+inline uint64_t high_groups(const uint8_t* row, uint32_t word) {
+  uint64_t bits;
+  __builtin_memcpy(&bits, row + kHighGroupsAt + 8 * word, sizeof(bits));
+  return bits;
 }
 
 // Transposes 4 × 4 bytes within each 16 bytes, then the groups of four.

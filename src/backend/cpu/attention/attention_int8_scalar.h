@@ -102,9 +102,10 @@ inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
 }
 // Returns the offset, in a row, of the levels of the page that begins with token t.
 inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
-// Returns whether the first of two planes has nonzero levels in any of n rows, for the two pages
-// that begin with token t.
-inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
+// With two planes: the bits of the groups of four tokens whose levels in the first plane are not
+// all zero. Storing levels of both planes sets them; the others stay clear.
+inline void clear_high_groups(uint8_t*) {}
+inline uint64_t high_groups(const uint8_t*, uint32_t) { return 0; }
 
 // Transposes sixteen dimensions of the K of sixteen tokens to levels of V. keys: [4][16 tokens][4]
 // bytes, each its level plus 128; values: [4][16 dimensions][4 tokens].

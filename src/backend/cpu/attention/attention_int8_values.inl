@@ -1,6 +1,8 @@
 // Computes the sums of a split from the levels of weights and of V, for quantized pages. Part of
 // attention_int8.inl.
 
+constexpr uint32_t kPageGroups = kPageTokens / 4;
+
 // The V of a page.
 struct ValuePage {
   const int8_t* values;
@@ -8,6 +10,7 @@ struct ValuePage {
 };
 
 struct ValuePages {
+  uint32_t first = 0;  // page of the split
   uint32_t n = 0;
   ValuePage pages[kSplitPages];
 };
@@ -30,16 +33,16 @@ inline ValueBytes load_value_block(const int8_t* page, uint32_t first_block, uin
   }
 }
 
-// Adds the V of the listed pages, times one plane of the weights' levels, to the sums of M rows in
-// N blocks of 16 dimensions.
-template <uint32_t kPlane, ValueForm kForm, uint32_t M, uint32_t N>
+// Adds the V of the listed pages, times the last plane of the weights' levels, to the sums of M
+// rows in N blocks of 16 dimensions.
+template <ValueForm kForm, uint32_t M, uint32_t N>
 inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t first_block,
                        ReadAhead& ahead, IntSums (&sums)[M][N]) {
   for (uint32_t i = 0; i < list.n; ++i) {
-    ReadAhead::Steps steps = ahead.take(kPageTokens / 4 * N);
+    ReadAhead::Steps steps = ahead.take(kPageGroups * N);
     const ValuePage& page = list.pages[i];
 #pragma GCC unroll 8
-    for (uint32_t group = 0; group < kPageTokens / 4; ++group) {  // long iterations: see add_keys
+    for (uint32_t group = 0; group < kPageGroups; ++group) {  // long iterations: see add_keys
       ValueBytes values[N];
 #pragma GCC unroll 4
       for (uint32_t n = 0; n < N; ++n) {
@@ -49,7 +52,7 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
 #pragma GCC unroll 16
       for (uint32_t m = 0; m < M; ++m) {
         const LevelWord word =
-            level_word<kPlane>(levels + m * kLevelStride + page.levels_at, group);
+            level_word<kLevelPlanes - 1>(levels + m * kLevelStride + page.levels_at, group);
 #pragma GCC unroll 4
         for (uint32_t n = 0; n < N; ++n) sums[m][n] = dot_values(sums[m][n], values[n], word);
       }
@@ -57,35 +60,78 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
   }
 }
 
+// Writes V times the high bytes of one row's levels, times 256, as integers to N blocks of 16
+// dimensions of `out`. Only the V of groups of four tokens with such bytes is read: of a few,
+// because the mean level is 64.
+template <ValueForm kForm, uint32_t N>
+inline void write_high_sums(const uint8_t* levels, const ValuePages& list, uint32_t first_block,
+                            float* out) {
+  IntSums sums[N];
+#pragma GCC unroll 4
+  for (uint32_t n = 0; n < N; ++n) sums[n] = zero_sums();
+  for (uint32_t word = 0; word < kSplitTokens / 4 / 64; ++word) {
+    for (uint64_t groups = high_groups(levels, word); groups != 0; groups &= groups - 1) {
+      const uint32_t group = 64 * word + static_cast<uint32_t>(__builtin_ctzll(groups));
+      const ValuePage& page = list.pages[group / kPageGroups - list.first];
+      const LevelWord high = level_word<0>(levels + page.levels_at, group % kPageGroups);
+#pragma GCC unroll 4
+      for (uint32_t n = 0; n < N; ++n) {
+        const ValueBytes values =
+            load_value_block<kForm, N>(page.values, first_block, n, group % kPageGroups);
+        sums[n] = dot_values(sums[n], values, high);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (uint32_t n = 0; n < N; ++n) {
+    const IntSums sum = next_plane(sums[n]);
+    __builtin_memcpy(out + (first_block + n) * kLanes, &sum, sizeof(sum));
+  }
+}
+
+template <bool kNibbles>
+inline void write_high_blocks(const uint8_t* levels, const ValuePages& list, Range blocks,
+                              float* out) {
+  constexpr ValueForm kForm = kNibbles ? ValueForm::kNibbles : ValueForm::kLevels;
+  uint32_t i = blocks.begin;
+  for (; i + 4 <= blocks.end; i += 4) write_high_sums<kForm, 4>(levels, list, i, out);
+  for (; i < blocks.end; ++i) {
+    if (kNibbles && i % 2 == 1) {
+      write_high_sums<ValueForm::kHighNibbles, 1>(levels, list, i, out);
+    } else {
+      write_high_sums<kForm, 1>(levels, list, i, out);
+    }
+  }
+}
+
 // Inputs of all tiles of a chunk.
 struct ValueTask {
   const uint8_t* levels;  // of the weights
-  const ValuePages (&lists)[2];
+  const ValuePages& pages;
   const ChunkLevels& weights;
   ReadAhead& ahead;
   uint32_t out_stride;
+
+  // Returns what a row's sums in a block begin with: those of the high bytes of its levels.
+  IntSums first_sums(const float* out, uint32_t m, uint32_t block) const {
+    if (kLevelPlanes == 1 || weights.planes == LevelPlanes::kLow) return zero_sums();
+    IntSums sums;
+    __builtin_memcpy(&sums, out + m * size_t{out_stride} + block * kLanes, sizeof(sums));
+    return sums;
+  }
 };
 
-// Writes the sums of row m, times the scale of its weights, to out + m · out_stride.
+// Writes the sums of row m, times the scale of its weights, to out + m · out_stride, in place of
+// those of the high bytes.
 template <ValueForm kForm, uint32_t M, uint32_t N>
 inline void weigh_int8_tile(const ValueTask& task, uint32_t first_block, float* out) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
-    for (uint32_t n = 0; n < N; ++n) sums[m][n] = zero_sums();
+    for (uint32_t n = 0; n < N; ++n) sums[m][n] = task.first_sums(out, m, first_block + n);
   }
-  if constexpr (kLevelPlanes == 2) {
-    if (task.lists[0].n > 0) {
-      add_values<0, kForm>(task.levels, task.lists[0], first_block, task.ahead, sums);
-#pragma GCC unroll 16
-      for (uint32_t m = 0; m < M; ++m) {
-#pragma GCC unroll 4
-        for (uint32_t n = 0; n < N; ++n) sums[m][n] = next_plane(sums[m][n]);
-      }
-    }
-  }
-  add_values<kLevelPlanes - 1, kForm>(task.levels, task.lists[1], first_block, task.ahead, sums);
+  add_values<kForm>(task.levels, task.pages, first_block, task.ahead, sums);
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
     const F32x16 scale = set1(task.weights.quanta[m].scale);
@@ -109,11 +155,9 @@ inline void weigh_by_tiles(const ValueTask& task, Range blocks, float* out) {
     const uint32_t n_columns = lesser(N, blocks.end - i);
     uint32_t columns[N];  // those that are not needed repeat the first
     for (uint32_t n = 0; n < N; ++n) columns[n] = i + (n < n_columns ? n : 0);
-    alignas(64) typename Tiles::Sums high, low;
-    const bool has_high = task.lists[0].n > 0;
-    if (has_high) Tiles::multiply_values(task.levels, task.lists[0], columns, high);
-    Tiles::multiply_values(task.levels + Tiles::kLowPlane, task.lists[1], columns, low);
-    for (uint32_t page = 0; page < task.lists[1].n; ++page) {
+    alignas(64) typename Tiles::Sums low;
+    Tiles::multiply_values(task.levels + Tiles::kLowPlane, task.pages, columns, low);
+    for (uint32_t page = 0; page < task.pages.n; ++page) {
       ReadAhead::Steps steps = task.ahead.take(2 * kTileSteps);
 #pragma GCC unroll 8
       for (uint32_t step = 0; step < 2 * kTileSteps; ++step) steps.step(step);
@@ -121,8 +165,7 @@ inline void weigh_by_tiles(const ValueTask& task, Range blocks, float* out) {
     for (uint32_t n = 0; n < n_columns; ++n) {
 #pragma GCC unroll 8
       for (uint32_t m = 0; m < M; ++m) {
-        IntSums sum = Tiles::load(low, n, m);
-        if (has_high) sum = Tiles::add(next_plane(Tiles::load(high, n, m)), sum);
+        const IntSums sum = Tiles::add(task.first_sums(out, m, i + n), Tiles::load(low, n, m));
         store(out + m * size_t{task.out_stride} + (i + n) * kLanes,
               mul(to_f32(end_sums(sum)), set1(task.weights.quanta[m].scale)));
       }
@@ -162,19 +205,25 @@ inline void weigh_rows(const ValueTask& task, bool has_nibbles, Range blocks, fl
 inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit& split, Range pages,
                               const ChunkLevels& weights, Range dim_blocks, ReadAhead& ahead) {
   const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);
-  ValuePages lists[2];
+  ValuePages values;
+  values.first = pages.begin;
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
-    const ValuePage values = {.values = split.values[page],
-                              .levels_at = levels_of_page(page * kPageTokens)};
-    if (weights.planes == LevelPlanes::kBoth &&
-        uses_first_plane(levels, chunk.size(), page / 2 * 2 * kPageTokens)) {
-      lists[0].pages[lists[0].n++] = values;
-    }
-    lists[1].pages[lists[1].n++] = values;
+    values.pages[values.n++] = {split.values[page], levels_of_page(page * kPageTokens)};
   }
-  const ValueTask task = {levels, lists, weights, ahead, block.padded_dim()};
+  const ValueTask task = {levels, values, weights, ahead, block.padded_dim()};
   float* out = block.split.sums + size_t{chunk.begin} * block.padded_dim();
+  const bool has_nibbles = has_value_nibbles(block.task.layout);
+  if (kLevelPlanes == 2 && weights.planes == LevelPlanes::kBoth) {
+    for (uint32_t m = 0; m < chunk.size(); ++m) {
+      float* sums = out + m * size_t{task.out_stride};
+      if (has_nibbles) {
+        write_high_blocks<true>(levels + m * kLevelStride, values, dim_blocks, sums);
+      } else {
+        write_high_blocks<false>(levels + m * kLevelStride, values, dim_blocks, sums);
+      }
+    }
+  }
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
-    weigh_rows<MatrixTiles, m.value>(task, has_value_nibbles(block.task.layout), dim_blocks, out);
+    weigh_rows<MatrixTiles, m.value>(task, has_nibbles, dim_blocks, out);
   });
 }

@@ -9,11 +9,13 @@ constexpr uint32_t kLevelSteps = 1;
 
 // Returns 2^x for −100 ≤ x ≤ 1 with an error of 8e-5, because the scores are not more accurate.
 inline F32x16 power_of_2(F32x16 x) {
-  const F32x16 r = fraction(x);
+  const F32x16 rounder = set1(0x1.8p+23f);
+  const F32x16 rounded = add(x, rounder);  // its low bits are the nearest integer
+  const F32x16 r = sub(x, sub(rounded, rounder));
   F32x16 q = fma(set1(0x1.c3f76p-5f), r, set1(0x1.f0de1ap-3f));
   q = fma(q, r, set1(0x1.62f31ap-1f));
   q = fma(q, r, set1(0x1.fff692p-1f));
-  return times_power_of_2(q, sub(x, r));
+  return add_exponent(q, rounded);
 }
 
 // One row of scores and the range of tokens that are visible in the split, counted from the
@@ -47,6 +49,7 @@ struct ScoreRow {
     const uint32_t first = seen.begin / kLanes * kLanes;
     const uint32_t last = (seen.end - 1) / kLanes * kLanes;
     at_an_end(first);
+#pragma GCC unroll 2
     for (uint32_t t = first + kLanes; t < last; t += kLanes) function(t, whole);
     if (last > first) at_an_end(last);
   }
@@ -126,8 +129,11 @@ inline WeightSums scale_weights(const ScoreRow& row, const float* value_scales, 
   return {0.0f, sum_lanes(weight), max_lanes(most)};
 }
 
+// Levels of weights: the least and the largest number of steps to the largest weight, and the level
+// of the mean weight in between.
 constexpr float kFewSteps = 255.0f;
 constexpr float kManySteps = 32767.0f;
+constexpr float kMeanLevel = 64.0f;
 
 // Stores the levels of the row's weights in some pages. Levels are zero for tokens outside the
 // visible range. Returns the sums of the levels in lanes, if they are wanted: they are exact.
@@ -160,12 +166,13 @@ inline F32x16 store_row_levels(const ScoreRow& row, Range pages, float inverse, 
 
 // Returns the number of steps from zero to the largest of n weights. Weights below half a step are
 // lost. With 32767 steps this is at most 512 / 65534 of the sum, if one weight is accompanied by
-// 511 tiny ones. If the mean is at least a quarter of the maximum, 255 steps lose no more than
-// that, and one plane suffices. For few tokens, errors of half a step would not average out, so
-// they get 32767 steps.
+// 511 tiny ones. With as many steps as give the mean weight the level 64, it is at most 1/128 of
+// the sum too, and few levels exceed a byte. Few tokens get 32767 steps, because errors of half a
+// step would not average out.
 inline float steps_of_weights(const WeightSums& sums, uint32_t n) {
-  const bool are_alike = 4.0f * sums.weight >= sums.most * static_cast<float>(n);
-  return are_alike && n >= 128 ? kFewSteps : kManySteps;
+  if (n < 128) return kManySteps;
+  const float steps = kMeanLevel * static_cast<float>(n) * sums.most / sums.weight;
+  return steps < kManySteps ? (steps > kFewSteps ? steps : kFewSteps) : kManySteps;
 }
 
 // Quanta of the weights of a chunk's rows. The levels are in block.spare.
@@ -182,6 +189,7 @@ struct ChunkLevels {
   void store_row(uint32_t m, const ScoreRow& row, Range pages, bool wants_sums, ReadAhead& ahead,
                  uint8_t* levels) {
     uint8_t* out = levels + m * kLevelStride;
+    clear_high_groups(out);
     const float inverse = quanta[m].inverse;
     if (!wants_sums) {
       if (planes == LevelPlanes::kLow) {

@@ -25,10 +25,10 @@ class Indexer {
   // Implement the functions of Backend.
   void write(const IndexTarget& to, Rows keys);
   void select(const IndexTarget& keys, const IndexShape& shape, Rows q, Rows weights,
-              uint32_t* tokens);
+              uint32_t* lists);
 
  private:
-  // A row that could attend to more than n_top keys: [first, end) of its run.
+  // A row that could attend to more than its budget: keys [first, end) of its run.
   struct Row {
     const KvRun* run;
     uint32_t row;  // of q, weights and tokens
@@ -40,23 +40,36 @@ class Indexer {
     const IndexTarget& keys;
     const IndexShape& shape;
     Rows q, weights;
-    uint32_t* tokens;
-    size_t stride;  // scores of a row in scores_
+    uint32_t* lists;
+    uint32_t n_pages = 0;  // pages of the row with the most keys
+    size_t stride = 0;     // scores of a row in scores_
+    size_t n_keys = 0;     // integers of a thread in keys_
 
-    // Returns the length of a row's list.
-    uint32_t n_listed() const { return shape.n_top + (keys.key_tokens > 1 ? 1 : 0); }
+    bool pools() const { return shape.is_per_head() && shape.block_tokens % kPageTokens == 0; }
+    // Returns the scores of a page by one head.
+    uint32_t page_scores() const { return pools() ? 1 : keys.page_keys(); }
+    // Returns the scores of a row by one head.
+    size_t head_stride() const { return stride / shape.n_lists(); }
+    uint32_t* list(const Row& row, uint32_t head) const {
+      const uint32_t n_listed = shape.n_top + (keys.key_tokens > 1 ? 1 : 0);
+      return lists + (size_t{row.row} * shape.n_lists() + head) * n_listed;
+    }
   };
 
   void list_rows(const Call& call);
   void score_rows(const Call& call, std::span<const Row> rows);
-  void select_top(const Call& call, const Row& row, const float* scores, uint32_t* keys) const;
+  void score_pages(const Call& call, const Row& row, uint32_t begin, uint32_t end,
+                   float* scores) const;
+  static void select_top(const Call& call, const Row& row, const float* scores, uint32_t* keys);
+  static void select_blocks(const Call& call, const Row& row, uint32_t head, const float* scores,
+                            uint32_t* keys);
 
   const IndexerKernels& kernels_;
   Memory& memory_;
   ThreadPool& pool_;
   std::vector<Row> rows_;
   Buffer scores_;  // [rows of a wave][stride]
-  Buffer keys_;    // [threads][stride], scores as integers of the same order
+  Buffer keys_;    // [threads][n_keys], scores as integers of the same order
 };
 
 }  // namespace kvik::cpu

@@ -26,23 +26,29 @@ struct PageScores {
   F32x16 low, high;
 };
 
-// Adds n heads, starting at `head`.
+// Computes q · k of n heads for the tokens of a page. q: [n, dim]
 template <uint32_t n, class Element>
-inline PageScores with_heads(const ScoreTask& t, const Element* keys, uint32_t head,
-                             PageScores scores) {
-  const float* q = t.q + size_t{head} * t.dim;
-  const Element* high_keys = keys + size_t{t.dim} * kLanes;
-  F32x16 low[n], high[n];
+inline void multiply_page(const float* q, uint32_t dim, const Element* keys, F32x16 (&low)[n],
+                          F32x16 (&high)[n]) {
+  const Element* high_keys = keys + size_t{dim} * kLanes;
   for (uint32_t h = 0; h < n; ++h) low[h] = high[h] = zero();
-  for (uint32_t d = 0; d < t.dim; ++d) {
+  for (uint32_t d = 0; d < dim; ++d) {
     const F32x16 k = load_keys(keys + size_t{d} * kLanes);
     const F32x16 high_k = load_keys(high_keys + size_t{d} * kLanes);
     for (uint32_t h = 0; h < n; ++h) {
-      const F32x16 x = set1(q[size_t{h} * t.dim + d]);
+      const F32x16 x = set1(q[size_t{h} * dim + d]);
       low[h] = fma(x, k, low[h]);
       high[h] = fma(x, high_k, high[h]);
     }
   }
+}
+
+// Adds n heads, starting at `head`.
+template <uint32_t n, class Element>
+inline PageScores with_heads(const ScoreTask& t, const Element* keys, uint32_t head,
+                             PageScores scores) {
+  F32x16 low[n], high[n];
+  multiply_page(t.q + size_t{head} * t.dim, t.dim, keys, low, high);
   for (uint32_t h = 0; h < n; ++h) {
     const F32x16 weight = set1(t.weights[head + h]);
     scores.low = fma(weight, max(low[h], zero()), scores.low);
@@ -81,6 +87,46 @@ inline F32x16 with_heads_of_few(const ScoreTask& t, const Element* keys, uint32_
     scores = fma(set1(t.weights[head + h]), max(sums[h], zero()), scores);
   }
   return scores;
+}
+
+// Scores a page by n heads, starting at `head`.
+template <uint32_t n, class Element>
+inline void score_page(const HeadScoreTask& t, const Element* keys, uint32_t page, uint32_t head) {
+  const F32x16 left_out = set1(-__builtin_inff());
+  const uint32_t first = page * kPageTokens;
+  const uint32_t n_seen = t.n_tokens > first ? t.n_tokens - first : 0;
+  F32x16 low[n], high[n];
+  multiply_page(t.q + size_t{head} * t.dim, t.dim, keys, low, high);
+  for (uint32_t h = 0; h < n; ++h) {
+    if (n_seen < kPageTokens) {
+      low[h] = select_range(0, n_seen < kLanes ? n_seen : kLanes, low[h], left_out);
+      high[h] = select_range(0, n_seen > kLanes ? n_seen - kLanes : 0, high[h], left_out);
+    }
+    float* scores = t.scores + (head + h) * t.stride;
+    if (t.pools) {
+      scores[page] = max_lanes(max(low[h], high[h]));
+    } else {
+      store(scores + first, low[h]);
+      store(scores + first + kLanes, high[h]);
+    }
+  }
+}
+
+template <class Element>
+inline void score_pages(const HeadScoreTask& t) {
+  for (uint32_t page = 0; page < t.n_pages; ++page) {
+    const auto* keys = reinterpret_cast<const Element*>(t.pages[page] + t.offset);
+    uint32_t head = 0;
+    for (; head + kHeadsAtOnce <= t.n_heads; head += kHeadsAtOnce) {
+      score_page<kHeadsAtOnce>(t, keys, page, head);
+    }
+    for (; head < t.n_heads; ++head) score_page<1>(t, keys, page, head);
+  }
+}
+
+inline void score_heads(const HeadScoreTask& task) {
+  if (task.type == KvType::kF32) return score_pages<float>(task);
+  score_pages<uint16_t>(task);
 }
 
 template <class Element>
@@ -129,4 +175,5 @@ inline void write_key(KvType type, uint32_t dim, std::byte* keys, uint32_t page_
 const IndexerKernels kIndexerKernels = {
     .write_key = write_key,
     .score = score,
+    .score_heads = score_heads,
 };

@@ -187,8 +187,12 @@ inline F32x16 fraction(F32x16 a) {
   const F32x16 rounder = set1(0x1.8p+23f);
   return sub(a, sub(add(a, rounder), rounder));
 }
-inline F32x16 times_power_of_2(F32x16 a, F32x16 n) {
-  return mul(exponent_from_low_bits(add(n, set1(0x1.8p+23f + 127.0f))), a);
+inline __m256 add_exponent(__m256 a, __m256 n) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(n), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), exponent));
+}
+inline F32x16 add_exponent(F32x16 a, F32x16 n) {
+  return {add_exponent(a.lo, n.lo), add_exponent(a.hi, n.hi)};
 }
 inline void store_i8(int8_t* p, I32x16 v) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.lo, v.hi), 0xd8);

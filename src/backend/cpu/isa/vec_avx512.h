@@ -124,7 +124,10 @@ inline F32x16 ceil_power_of_2(F32x16 a) {
   return {_mm512_castsi512_ps(_mm512_and_si512(bits, exponent))};
 }
 inline F32x16 fraction(F32x16 a) { return {_mm512_reduce_ps(a.v, _MM_FROUND_TO_NEAREST_INT)}; }
-inline F32x16 times_power_of_2(F32x16 a, F32x16 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+inline F32x16 add_exponent(F32x16 a, F32x16 n) {
+  const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(n.v), 23);
+  return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), exponent))};
+}
 inline void store_i8(int8_t* p, I32x16 v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v.v));
 }

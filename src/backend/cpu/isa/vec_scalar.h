@@ -169,9 +169,14 @@ inline F32x16 fraction(F32x16 a) {
   const F32x16 rounder = set1(0x1.8p+23f);
   return sub(a, sub(add(a, rounder), rounder));
 }
-// Returns a · 2^n for an integer n from −126 to 127. Neither a nor the result may be subnormal.
-inline F32x16 times_power_of_2(F32x16 a, F32x16 n) {
-  return mul(exponent_from_low_bits(add(n, set1(0x1.8p+23f + 127.0f))), a);
+// Returns a · 2^k, where n is 1.5 · 2^23 + k. Neither a nor the result may be zero, subnormal or
+// infinite.
+inline F32x16 add_exponent(F32x16 a, F32x16 n) {
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint32_t k = __builtin_bit_cast(uint32_t, n.lane[i]) << 23;
+    a.lane[i] = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, a.lane[i]) + k);
+  }
+  return a;
 }
 // Stores the low byte of each lane.
 inline void store_i8(int8_t* p, I32x16 v) {

@@ -24,7 +24,7 @@ constexpr uint32_t kTokensOfThread = kSplitTokens / kAttendThreads;
 // Dimensions of the queries, or words of four levels, that are in shared memory at a time.
 constexpr uint32_t kQueryPiece = 64;
 // Numbers of levels of weights: see steps_of_weights() of attention_int8_weights.inl.
-constexpr float kFewSteps = 255.0f, kManySteps = 32767.0f;
+constexpr float kFewSteps = 255.0f, kManySteps = 32767.0f, kMeanLevel = 64.0f;
 
 // Shared memory of a thread block, for all splits of the current pairs.
 struct AttendShared {
@@ -364,8 +364,10 @@ struct Attending {
     const float most = max_of_16(sums.most);
     if (own.empty()) return {0.0f, 0.0f};
     const uint32_t n = own.end - own.begin;
-    const bool are_alike = 4.0f * weight >= most * static_cast<float>(n);
-    return quantum_for(most, are_alike && n >= 128 ? kFewSteps : kManySteps);
+    if (n < 128) return quantum_for(most, kManySteps);
+    const float steps = kMeanLevel * static_cast<float>(n) * most / weight;
+    return quantum_for(most,
+                       steps < kManySteps ? (steps > kFewSteps ? steps : kFewSteps) : kManySteps);
   }
 
   // Stores the levels of the weights of this lane's tokens; tokens of the pages outside the pair's

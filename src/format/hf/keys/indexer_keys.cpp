@@ -61,4 +61,70 @@ Result<void> read_shared_indexers(const JsonObject& config, uint32_t n_layers, G
                                  fmt::format("full or shared for each of {} layers", n_layers));
 }
 
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kLayerTypes = "layer_types";
+constexpr const char* kSparseLayer = "minimax_m3_sparse";
+constexpr const char* kFullLayer = "full_attention";
+
+// Checks what MiniMax's folders could state, but Transformers does not know.
+Result<void> check_sparse_keys(const JsonObject& sparse) {
+  TRY_ASSIGN(const auto score, sparse.text("sparse_score_type"));
+  if (score.value_or("max") != "max") {
+    return sparse.unexpected_value("sparse_score_type", "max", ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto n_first, sparse.number("sparse_init_block"));
+  if (n_first.value_or(0) == 0) return {};
+  return sparse.unexpected_value("sparse_init_block", "0", ErrorCode::kUnsupported);
+}
+
+Result<void> flatten(const JsonObject& sparse, json::object& all) {
+  TRY(check_sparse_keys(sparse));
+  for (const auto& [name, usual] : {std::pair("sparse_num_index_heads", "index_n_heads"),
+                                    {"sparse_index_dim", "index_head_dim"},
+                                    {"sparse_block_size", "index_block_size"},
+                                    {"sparse_topk_blocks", "index_topk_blocks"},
+                                    {"sparse_local_block", "index_local_blocks"}}) {
+    if (const json::value* value = sparse.find(name)) all[usual] = *value;
+  }
+  TRY_ASSIGN(const auto layers, sparse.numbers("sparse_attention_freq"));
+  if (layers.empty() || all.contains(kLayerTypes)) return {};
+  json::array types;
+  for (const uint64_t is_sparse : layers) types.emplace_back(is_sparse ? kSparseLayer : kFullLayer);
+  all[kLayerTypes] = std::move(types);
+  return {};
+}
+
+}  // namespace
+
+Result<json::value> with_sparse_keys(json::value config) {
+  json::object all = config.get_object();
+  {
+    TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, "config.json"));
+    TRY_ASSIGN(const auto sparse, stated.object("sparse_attention_config"));
+    if (!sparse) return config;
+    TRY(flatten(*sparse, all));
+  }
+  return json::value(std::move(all));
+}
+
+Result<void> read_sparse_layers(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
+  TRY_ASSIGN(const auto types, config.texts(kLayerTypes));
+  std::vector<bool> is_sparse;
+  for (const std::string& type : types) {
+    if (type == kSparseLayer || type == kFullLayer) is_sparse.push_back(type == kSparseLayer);
+  }
+  if (types.empty()) is_sparse.assign(n_layers, false);
+  if (is_sparse.size() == n_layers && (types.empty() || types.size() == n_layers)) {
+    keys.flags("attention.indexer.types", std::move(is_sparse));
+    return {};
+  }
+  return config.unexpected_value(
+      kLayerTypes,
+      fmt::format("{} or {} for each of {} layers", kFullLayer, kSparseLayer, n_layers),
+      ErrorCode::kUnsupported);
+}
+
 }  // namespace kvik::hf

@@ -109,6 +109,22 @@ TEST(Attention, equals_the_formula_with_a_sink_below_among_and_above_the_scores)
   }
 }
 
+TEST(Attention, equals_the_formula_where_few_tokens_have_most_of_the_weight) {
+  for (const auto& [type, open] : kPageKinds) {
+    for (const float sharpness : {0.1f, 3.0f, 8.0f}) {
+      for (const uint32_t head_dim : {64, 80}) {
+        check({.type = type,
+               .open = open,
+               .head_dim = head_dim,
+               .n_tokens = 1300,
+               .n_rows = 20,
+               .window = 900,
+               .sharpness = sharpness});
+      }
+    }
+  }
+}
+
 TEST(Attention, equals_the_formula_over_the_tokens_that_masks_leave) {
   for (const auto& [type, open] : kPageKinds) {
     for (const uint32_t every : {2, 31}) {
