@@ -21,7 +21,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 PREFIXES = ("language_model.model.", "model.language_model.", "model.", "backbone.", "gpt_neox.", "transformer.")
 LAYER = re.compile(r"^(?:h\.|layers\.)(\d+)\.(.+)$")
 # Tensors of other modalities and of MTP layers, and buffers.
-IGNORED_TENSORS = re.compile(r"vision|visual|audio|multi_modal|^vit_|inv_freq$|^mtp\.|masked_bias$")
+IGNORED_TENSORS = re.compile(r"vision|visual|audio|multi_modal|^patch_merge_mlp|^vit_|inv_freq$|^mtp\.|masked_bias$")
 # Keys that do not change the forward pass of a text.
 IGNORED_KEYS = re.compile(r"dropout|_range$|router_aux|^output_|^use_cache$|_token_id$|^architectures$|^(torch_)?dtype$|transformers_version|^pretraining|"
                           r"^_name_or_path$|^_attn|jitter|^auto_map$|aux_loss|z_loss|^problem_type$|^is_decoder$|^cache_implementation$|^return_|"

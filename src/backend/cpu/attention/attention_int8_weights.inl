@@ -29,8 +29,9 @@ struct ScoreRow {
   uint32_t n_seen() const {
     if (masks == nullptr) return seen.end - seen.begin;
     uint32_t n = 0;
-    for (uint32_t t = seen.begin; t < seen.end; ++t)
-      n += masks[t / kPageTokens] >> t % kPageTokens & 1;
+    for (uint32_t t = seen.begin / kLanes * kLanes; t < seen.end; t += kLanes) {
+      n += static_cast<uint32_t>(__builtin_popcount(visible_bits(t)));
+    }
     return n;
   }
 
@@ -55,13 +56,19 @@ struct ScoreRow {
   }
 
  private:
+  // Returns the bits of the visible tokens of the tile that begins at t, if there are masks.
+  uint32_t visible_bits(uint32_t t) const {
+    uint32_t bits = bits_of_tile(masks, t) & 0xffff;
+    if (t < seen.begin) bits &= ~uint32_t{0} << (seen.begin - t);
+    if (t + kLanes > seen.end) bits &= (uint32_t{1} << (seen.end - t)) - 1;
+    return bits;
+  }
+
   template <class Function>
   void for_masked_tiles(Function function) const {
     for (uint32_t t = seen.begin / kLanes * kLanes; t < seen.end; t += kLanes) {
-      function(t, [&](F32x16 v, F32x16 other) {
-        v = select_bits(bits_of_tile(masks, t), v, other);
-        return select_range(greater(t, seen.begin) - t, lesser(t + kLanes, seen.end) - t, v, other);
-      });
+      const uint32_t bits = visible_bits(t);
+      function(t, [&](F32x16 v, F32x16 other) { return select_bits(bits, v, other); });
     }
   }
 };
