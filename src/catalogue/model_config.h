@@ -87,6 +87,8 @@ struct IndexerConfig {
   uint32_t n_top = 0;  // 0: a row attends to all tokens
   uint32_t n_heads = 0, head_dim = 0;
   RopePairing pairing = RopePairing::kInterleaved;  // of the first dimensions of a head
+  // Its queries are computed from a layer norm of x, not from the low-rank q (Mistral Large 4).
+  bool has_query_norm = false;
   // The layer attends to the tokens that the last layer with an indexer of its own has selected.
   bool is_shared = false;
 
@@ -136,8 +138,12 @@ struct AttentionConfig {
   // the layer has K and V of its own.
   std::optional<uint32_t> shared_kv = {};
   TemperatureConfig temperature = {};
+  // Queries of each head, and those of each head of the layer's own indexer, are scaled by scale ·
+  // ln(position + 1) + bias, which are learned (SSMax, Nakanishi 2025).
+  bool has_ssmax = false;
   // With MLA, the single KV head has the latent vector and the RoPE dimensions as its K, head_dim
-  // covers both, and V is the first part of K.
+  // covers both, and V is the first part of K. A layer without RoPE dimensions has only the latent
+  // vector.
   LatentConfig latent = {};
   IndexerConfig indexer = {};
 

@@ -58,11 +58,17 @@ enum class TensorRole : uint8_t {
   kKvUp,        // MLA: latent vector to K and V of all heads, if they are one tensor
   kKUp,         // MLA: latent vector to K per head, transposed: [rank, qk_nope_head_dim]
   kVUp,         // MLA: latent vector to V per head: [value_dim, rank]
-  kIndexQuery,  // indexer: projection of the low-rank q to its queries
+  kIndexQuery,  // indexer: projection of the low-rank q, or of x, to its queries
   kIndexKey,    // indexer: projection of x to the index key
   kIndexKeyNorm,
   kIndexKeyNormBias,
-  kIndexWeights,  // indexer: projection of x to the weights of its heads
+  kIndexWeights,    // indexer: projection of x to the weights of its heads
+  kIndexQueryNorm,  // indexer: layer norm of the input of its queries
+  kIndexQueryNormBias,
+  kIndexSsmaxScale,  // SSMax of the indexer's queries, and of attention's: scale and bias per head
+  kIndexSsmaxBias,
+  kSsmaxScale,
+  kSsmaxBias,
   kAttentionOutput,
   kAttentionOutputBias,
   kSinks,

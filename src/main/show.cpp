@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -65,19 +66,37 @@ void show_geometry(const ModelConfig& c) {
     streams::print("  sliding window {} in {} of {} layers\n", window, n_windowed, c.n_layers);
 }
 
+// Prints how many layers have no RoPE, and how many read the K and V of others.
+void show_unlike_layers(const ModelConfig& c) {
+  const auto layers = std::span(c.layers).first(c.n_layers);
+  const auto n_unrotated = std::ranges::count_if(layers, [](const LayerConfig& layer) {
+    return layer.if_attention() && !layer.attention().has_rope;
+  });
+  if (n_unrotated > 0 && n_unrotated < c.n_attention_layers()) {
+    streams::print("  no RoPE in {} of {} layers\n", n_unrotated, c.n_layers);
+  }
+  const auto shares = [](const LayerConfig& layer) { return kv_source_of(layer).has_value(); };
+  const auto n_sharing = std::ranges::count_if(layers, shares);
+  if (n_sharing == 0) return;
+  const bool are_last = std::ranges::all_of(layers.last(static_cast<size_t>(n_sharing)), shares);
+  streams::print("  {} read the K and V of others\n",
+                 are_last ? fmt::format("the last {} layers", n_sharing)
+                          : fmt::format("{} of {} layers", n_sharing, c.n_layers));
+}
+
 // Prints the differences between layers other than their windows.
 void show_kinds(const ModelConfig& c) {
   const AttentionConfig& first = c.attention();
-  uint32_t n_sharing = 0;
-  for (const LayerConfig& layer : c.layers) n_sharing += kv_source_of(layer).has_value();
   for (const LayerConfig& layer : c.layers) {
     const AttentionConfig* a = layer.if_attention();
-    if (!a || (a->head_dim == first.head_dim && a->n_kv_heads == first.n_kv_heads)) continue;
+    if (!a || a->latent.rank > 0 ||
+        (a->head_dim == first.head_dim && a->n_kv_heads == first.n_kv_heads))
+      continue;
     streams::print("  in layers that see everything: KV heads {}, head width {}\n", a->n_kv_heads,
                    a->head_dim);
     break;
   }
-  if (n_sharing > 0) streams::print("  the last {} layers read the K and V of others\n", n_sharing);
+  show_unlike_layers(c);
   if (c.streams) {
     streams::print("  {} residual streams, of which the layers compute one (AltUp)\n",
                    c.streams->n);
@@ -149,11 +168,11 @@ void show_kv(const ModelConfig& c) {
     for (const LayerConfig& layer : c.layers) {
       if (!layer.if_attention()) continue;
       const AttentionConfig& a = layer.attention();
+      per_token += index_token_bytes(layer, type);
       if (a.shared_kv) continue;
       per_token += a.latent.rank
                        ? latent_row_bytes(type, a.latent.rank, a.head_dim)
                        : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
-      per_token += index_token_bytes(layer, type);
     }
     streams::print("  {:<10}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
                    format_bytes(per_token * c.n_ctx_train));

@@ -12,7 +12,7 @@ from server import Server
 TEXT = "".join(f"{n}: the quick brown fox jumps over the lazy dog; " for n in range(12))  # the presets have a token per byte
 QUESTION = "What does the fox do?"
 # A model with recurrent layers, one that also has an MTP head, one with sliding windows, one with latent K and V, and one with all layers alike.
-MODELS = ("test-lfm2", "test-qwen35", "test-gemma3", "test-mla", "test-deepseek32", "test-llama")
+MODELS = ("test-lfm2", "test-qwen35", "test-gemma3", "test-mla", "test-deepseek32", "test-mistrallarge4", "test-llama")
 
 
 def cached(answer):

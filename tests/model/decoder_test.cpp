@@ -197,7 +197,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "test-gemma2", "test-gemma3", "test-qwen3moe", "test-qwen2moe",
                                      "test-olmo2", "test-dense-first", "test-granitemoe",
                                      "test-gemma4", "test-gemma4-e", "test-gemma4-moe",
-                                     "test-gemma3n", "test-deepseek32", "test-glmdsa"),
+                                     "test-gemma3n", "test-deepseek32", "test-glmdsa",
+                                     "test-mistrallarge4"),
                      testing::Values("f32", "bf16", "q8_0", "q4_0")),
     name_of_case);
 

@@ -48,7 +48,13 @@ class Names(make_hf_model.Folder):
         """Returns the module whose parameters are all experts of the layer."""
         return prefix + {"lfm2moe": "feed_forward.experts", "gemma4": "experts"}.get(self.arch, "mlp.experts")
 
+    def expert_name(self, part, i):
+        plain, _ = make_hf_model.EXPERTS[part]
+        return f"mlp.experts.{i}.{plain}.weight" if self.arch == "mistral-large4" else super().expert_name(part, i)
+
     def layer_name(self, part):
+        if self.arch == "mistral-large4":  # adapters have the names of Transformers, folders those of Mistral
+            return make_hf_model.LAYER[part].replace("shared_expert.", "shared_experts.")
         if self.arch in state_layers.FOLDER_SPACES and part in state_layers.SPACE_NAMES:
             return ("mixer." if self.arch in state_layers.HALVED else "mamba.") + state_layers.SPACE_NAMES[part]
         if self.arch == "jamba" and part in state_layers.SCAN_NAMES:

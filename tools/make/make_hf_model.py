@@ -29,7 +29,7 @@ PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", "smollm
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
                "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES, **{arch: folder_families.OF[arch]["type"] for arch in folder_families.OF}}
-LATENT = ("deepseek2", "deepseek32", "glm-dsa", "mistral4", "kimi-linear", "bailingmoe3")  # architectures with MLA
+LATENT = ("deepseek2", "deepseek32", "glm-dsa", "mistral4", "mistral-large4", "kimi-linear", "bailingmoe3")  # architectures with MLA
 SIGMOIDS = ("glm4moe", "minimax-m2", *LATENT)  # architectures with sigmoid router scores
 
 TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight",
@@ -134,7 +134,11 @@ class Folder:
             x = np.frombuffer(data, DTYPES[t][1]).reshape(shape)
         else:
             sys.exit(f"{name} has the element type {t}; folders have F32, F16 or BF16")
-        if name.startswith("rope_"):
+        if name == "rope_freqs.weight" and self.arch == "mistral-large4":
+            alpha = -np.log(x.astype(np.float64))
+            self.tensors["lerope.alpha"] = (F32, alpha.astype(np.float32))
+            assert np.array_equal(np.exp(-self.tensors["lerope.alpha"][1].astype(np.float64)).astype(np.float32), x), "divisors without an exponent"
+        elif name.startswith("rope_"):
             self.rope_vectors[name] = x
         elif name in STREAMS:
             self.tensors |= {f"model.{STREAMS[name]}.{i}.weight": (t, matrix) for i, matrix in enumerate(x)}
@@ -244,6 +248,8 @@ class Folder:
         plain, mixtral = EXPERTS[part]
         if self.arch in ("llama4", "jamba"):
             return f"feed_forward.experts.{i}.{plain}.weight"
+        if self.arch == "mistral-large4":
+            return f"experts.{i}.{mixtral}.weight"
         if self.arch in ("lfm2moe", "nemotron_h_moe"):
             return f"feed_forward.experts.{i}.{mixtral}.weight" if self.arch == "lfm2moe" else f"mixer.experts.{i}.{plain}.weight"
         return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type in ("mixtral", "minimax_m2", "kimi_linear") else f"mlp.experts.{i}.{plain}.weight"
@@ -297,7 +303,7 @@ class Folder:
             "rms_norm_eps": self.key("attention.layer_norm_rms_epsilon", self.key("attention.layer_norm_epsilon")),
             "vocab_size": self.key("vocab_size", len(self.tensors[self.top["token_embd.weight"]][1])),
             "rope_theta": self.key("rope.freq_base", 1e4),
-            "tie_word_embeddings": "lm_head.weight" not in self.tensors,
+            "tie_word_embeddings": self.top["output.weight"] not in self.tensors,
             "sliding_window": self.key("attention.sliding_window"),
             "rope_scaling": self.rope_scaling(),
             "bos_token_id": self.metadata.get("tokenizer.ggml.bos_token_id"),

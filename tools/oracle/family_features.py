@@ -48,6 +48,7 @@ FEATURES = {
     "deepseek32": {"latent": True, "sigmoid": True, "index_halves": True},
     "glm-dsa": {"latent": True, "sigmoid": True},
     "mistral4": {"raw_weights": True, "latent": True},
+    "mistral-large4": {"latent": True},
     "gemma2": {"global_every": 2},
     "gemma3": {"global_every": 6},
     "gpt-oss": {"ffn_norm": POST, "global_every": 2},

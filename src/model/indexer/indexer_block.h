@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "model/latent/query_scaling.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
 #include "model/rope.h"
@@ -21,6 +22,7 @@ class IndexerBlock {
  public:
   struct Buffers {
     Rows queries;   // [n_rows_max, n_heads · head_dim]
+    Rows inputs;    // [n_rows_max, model_dim], if queries have a norm of their own
     Rows keys;      // [n_rows_max, head_dim]
     Rows weights;   // [n_rows_max, n_heads]
     Rows selected;  // [n_rows_max, n_top], positions as integers
@@ -31,10 +33,14 @@ class IndexerBlock {
   IndexerBlock(const Model& model, Backend& backend, const LayerGroups& groups, KvType kv_type,
                const Buffers& buffers);
 
-  // Computes index keys, queries and weights of all rows of a step. in: the layer's normed input,
-  // low_q: the normed low-rank q. `runs` is borrowed until the next call.
-  void write(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes,
-             std::span<const KvRun> runs);
+  struct Input {
+    Rows rows;   // the layer's normed input
+    Rows low_q;  // the normed low-rank q; no columns if there is none
+    std::span<const KvRun> runs;
+  };
+  // Computes index keys, queries and weights of all rows of a step. The runs are borrowed until the
+  // next call.
+  void write(uint32_t layer, const Input& in, const RopeTables& ropes, QueryScaling& scaling);
 
   // Selects the tokens of all rows, unless this has been done since write().
   void select();
@@ -47,6 +53,9 @@ class IndexerBlock {
   SelectedTokens selected() const;
 
  private:
+  void write_queries(const Input& in, const RopeTables& ropes, QueryScaling& scaling);
+  void turn(Rows heads, const RopeTables& ropes);
+  const AttentionConfig& attention() const { return model_.config().layers[layer_].attention(); }
   void select_rows(std::span<const KvRun> runs, uint32_t window);
 
   const Model& model_;

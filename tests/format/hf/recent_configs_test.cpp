@@ -267,5 +267,46 @@ TEST(HfConfig, layers_with_an_indexer_are_a_list_a_pattern_or_a_distance) {
   }
 }
 
+std::string large4(std::string_view more) {
+  return config("mistral_large4_text",
+                fmt::format(R"("kv_lora_rank":32,"qk_nope_head_dim":16,"qk_rope_head_dim":8,
+                               "v_head_dim":16,"n_routed_experts":8,"num_experts_per_tok":2,
+                               "moe_intermediate_size":32{}{})",
+                            more.empty() ? "" : ",", more));
+}
+
+TEST(HfConfig, layers_of_mistral_large_4_without_rope_are_a_list_or_an_interval) {
+  const auto rotated_of = [](std::string_view more) {
+    const auto model = read_config(read(large4(more)).metadata);
+    EXPECT_TRUE(model) << model.error().message;
+    std::string rotated;
+    for (const LayerConfig& layer : model->layers) {
+      rotated += layer.attention().has_rope ? 'R' : '-';
+    }
+    return rotated;
+  };
+  EXPECT_EQ(rotated_of(""), "RRR-RR");
+  EXPECT_EQ(rotated_of(R"("no_rope_layer_interval":2)"), "R-R-R-");
+  EXPECT_EQ(rotated_of(R"("no_rope_layers":[0,1,1,0,1,1,0,0])"), "-RR-RR");
+  const auto model = read_config(read(large4("")).metadata);
+  EXPECT_EQ(model->logit_soft_cap, 30.0f);
+  EXPECT_EQ(model->ropes.front().yarn.n_ctx_original, 512u);
+  EXPECT_NEAR(model->ropes.front().magnitude, 1, 1e-6);
+  EXPECT_FALSE(model->layers[0].experts());
+  EXPECT_EQ(model->layers[1].experts()->shared_ffn_dim, 32u);
+  for (const auto& [more, message] :
+       {std::pair(R"("no_rope_layers":[1,1])", "0 or 1 for each of 6 layers"),
+        std::pair(R"("no_rope_layers":[1,1,1,2,1,1])", "0 or 1 for each of 6 layers"),
+        std::pair(R"("kv_source_layers":[0,0])", "an earlier one for each of 6 layers"),
+        std::pair(R"("kv_source_layers":[0,2,2,3,4,5])", "an earlier one for each of 6 layers"),
+        std::pair(R"("n_group":2)", "'n_group' is 2, expected 1"),
+        std::pair(R"("attention_bias":true)", "'attention_bias' is true, expected false"),
+        std::pair(R"("rope_parameters":{"rope_type":"llama3","factor":8,"low_freq_factor":1,
+                     "high_freq_factor":4,"original_max_position_embeddings":512})",
+                  "expected default, linear or yarn")}) {
+    EXPECT_THAT(error_of(large4(more)).message, HasSubstr(message)) << more;
+  }
+}
+
 }  // namespace
 }  // namespace kvik::hf

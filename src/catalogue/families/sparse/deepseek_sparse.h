@@ -1,6 +1,7 @@
 #pragma once
 
 #include "catalogue/families/shared_names.h"
+#include "catalogue/families/sparse/indexer_values.h"
 #include "catalogue/family.h"
 
 namespace kvik::families {
@@ -11,12 +12,6 @@ using enum TensorRole;
 // most layers share the selection of an earlier layer.
 Result<void> finish_deepseek32(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_glm_dsa(const KeyReader& keys, ModelConfig& config);
-
-inline constexpr FolderValue kIndexerValues[] = {
-    {"index_n_heads", "attention.indexer.head_count"},
-    {"index_head_dim", "attention.indexer.key_length"},
-    {"index_topk", "attention.indexer.top_k"},
-};
 
 inline constexpr FolderType kDeepseek32Folders[] = {
     {.model_type = "deepseek_v32",
