@@ -95,7 +95,7 @@ TEST(MistralLarge4, latent_k_is_shared_by_layers_of_one_kind) {
   chain[4] = 3;
   EXPECT_THAT(message(chain), HasSubstr("is 3 for layer 4"));
   EXPECT_THAT(message({0, 1}), HasSubstr("has 2 entries, expected 12"));
-  EXPECT_THAT(message(sources(12, 5)), HasSubstr("holds 12, expected 0 to 11"));
+  EXPECT_THAT(message(sources(12, 5)), HasSubstr("is 12 in layer 3, expected 0 to 11"));
 }
 
 }  // namespace
