@@ -226,10 +226,13 @@ class EagleHead(unittest.TestCase):
         def of_many_layers(head):
             head.config["num_hidden_layers"] = 2
 
+        def unnamed(head):
+            head.config = {"architectures": ["LlamaForCausalLM"]}
+
         cases = ((lacking, "'blk.0.attn_norm_2.weight' of the head is missing"), (misshapen, "'fc.weight' of the head has the shape [64, 191]"),
                  (unknown, "midlayer.self_attn.q_norm.weight' is not supported"), (beyond, "is token 1000000000003, expected one of the model's 260"),
-                 (of_other_dims, "has 1 layers of 128 dimensions"), (of_other_layers, "16: expected at most 8 numbers of layers, 0 to 2"),
-                 (of_many_layers, "has 2 layers of 64 dimensions"))
+                 (of_other_dims, "has 1 layer of 128 dimensions"), (of_other_layers, "16: expected at most 8 numbers of layers, 0 to 2"),
+                 (of_many_layers, "has 2 layers of 64 dimensions"), (unnamed, "expected a name with Eagle3"))
         with tempfile.TemporaryDirectory() as root:
             for change, message in cases:
                 with self.subTest(change=change.__name__):

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/quantity.h"
 #include "catalogue/kv_source.h"
 #include "catalogue/tensor_roles.h"
 #include "format/arranged_tensors.h"
@@ -434,9 +435,10 @@ class FolderTensors {
     for (size_t i = 0; i < taken_.size(); ++i) {
       const std::string& name = source_.tensors()[i].name;
       if (taken_[i] || is_harmless(name) || is_mask(source_.tensors()[i])) continue;
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("tensor {} is not supported in a model of type {} with {} layers",
-                              quoted(name), config_.type->model_type, model_.n_layers));
+      return fail(
+          ErrorCode::kUnsupported,
+          fmt::format("tensor {} is not supported in a model of type {} with {}", quoted(name),
+                      config_.type->model_type, counted(model_.n_layers, "layer")));
     }
     return {};
   }
