@@ -22,14 +22,28 @@
 namespace kvik {
 namespace {
 
-// Returns the value of all layers with experts, or the smallest and the largest: "2 to 4".
+// Returns the value that all have, or the smallest and the largest: "2 to 4".
+std::string range_of(const std::set<uint32_t>& values) {
+  if (values.size() == 1) return fmt::format("{}", *values.begin());
+  return fmt::format("{} to {}", *values.begin(), *values.rbegin());
+}
+
+// Returns the value of all layers with experts, or the smallest and the largest.
 std::string range_of(const ModelConfig& c, uint32_t ExpertsConfig::*size) {
   std::set<uint32_t> values;
   for (const LayerConfig& layer : c.layers) {
     if (const ExpertsConfig* experts = layer.experts()) values.insert(experts->*size);
   }
-  if (values.size() == 1) return fmt::format("{}", *values.begin());
-  return fmt::format("{} to {}", *values.begin(), *values.rbegin());
+  return range_of(values);
+}
+
+// Returns the number of query heads of all layers with attention, or the smallest and the largest.
+std::string query_heads(const ModelConfig& c) {
+  std::set<uint32_t> values;
+  for (const LayerConfig& layer : std::span(c.layers).first(c.n_layers)) {
+    if (layer.if_attention()) values.insert(layer.attention().n_heads);
+  }
+  return range_of(values);
 }
 
 void show_geometry(const ModelConfig& c) {
@@ -39,14 +53,14 @@ void show_geometry(const ModelConfig& c) {
   const LatentConfig& latent = c.attention().latent;
   if (latent.rank) {
     streams::print("  query heads {} of {}, {} of them turn; latent K and V of width {}\n",
-                   c.attention().n_heads, latent.q_dim(), latent.qk_rope_head_dim, latent.rank);
+                   query_heads(c), latent.q_dim(), latent.qk_rope_head_dim, latent.rank);
     const IndexerConfig& indexer = c.attention().indexer;
     if (indexer.n_top > 0) {
       streams::print("  attention to {} tokens, selected by {} heads of {}\n", indexer.n_top,
                      indexer.n_heads, indexer.head_dim);
     }
   } else {
-    streams::print("  query heads {}, KV heads {}, head width {}\n", c.attention().n_heads,
+    streams::print("  query heads {}, KV heads {}, head width {}\n", query_heads(c),
                    c.attention().n_kv_heads, c.attention().head_dim);
   }
   const RopeConfig& rope = c.ropes.front();
