@@ -6,6 +6,7 @@
 
 #include "backend/cpu/scratch.h"
 #include "base/check.h"
+#include "tensor/page_count.h"
 
 namespace kvik::cpu {
 namespace {
@@ -16,7 +17,7 @@ constexpr uint32_t kItemPages = 16;
 constexpr size_t kWaveScores = size_t{1} << 20;
 
 // Returns the number of scores of a row, of which n_tokens are used: those of whole pages.
-size_t padded(size_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens * kPageTokens; }
+size_t padded(size_t n_tokens) { return pages_for(n_tokens) * kPageTokens; }
 
 bool selects(const WorkLimits& limits) {
   return std::ranges::any_of(limits.heads, [](const HeadsUse& use) { return use.n_top > 0; });
@@ -98,8 +99,8 @@ void Indexer::score_rows(const Call& call, std::span<const Row> rows) {
     const Row& row = rows[item / n_items];
     const auto first = static_cast<uint32_t>(item % n_items) * kItemPages;
     const uint32_t begin = std::max(first, row.first / kPageTokens);
-    const uint32_t end = std::min<uint32_t>(first + kItemPages,
-                                            static_cast<uint32_t>(padded(row.end)) / kPageTokens);
+    const uint32_t end =
+        std::min<uint32_t>(first + kItemPages, static_cast<uint32_t>(pages_for(row.end)));
     if (begin >= end) return;
     kernels_.score(
         {.type = call.keys.type,
