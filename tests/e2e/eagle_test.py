@@ -11,6 +11,7 @@ import numpy as np
 
 import gguf
 import kvik
+import folder_files
 import make_hf_model
 from gguf_file import F32
 from reference_logits import rms_norm, rope, softmax
@@ -63,7 +64,7 @@ class Head:
 
     def write(self, folder, **config):
         os.makedirs(folder, exist_ok=True)
-        make_hf_model.write_json(f"{folder}/config.json", self.config | config)
+        folder_files.write_json(f"{folder}/config.json", self.config | config)
         header, data = {}, b""
         for name, x in self.tensors.items():
             header[name] = {"dtype": TYPES[x.dtype], "shape": list(x.shape), "data_offsets": [len(data), len(data) + x.nbytes]}

@@ -12,6 +12,7 @@ import numpy as np
 
 import gguf
 import kvik
+import folder_files
 import make_hf_model
 from server import Server, in_parallel
 
@@ -101,9 +102,9 @@ class MtpHead(unittest.TestCase):
             with self.subTest(name=name, lost=lost), tempfile.TemporaryDirectory() as folder:
                 made = make_hf_model.Folder(path)
                 made.tensors.pop(lost)
-                make_hf_model.write_json(f"{folder}/config.json", made.config())
-                make_hf_model.write_vocabulary(folder, made.metadata)
-                make_hf_model.write_tensors(folder, made.tensors, 1)
+                folder_files.write_json(f"{folder}/config.json", made.config())
+                folder_files.write_vocabulary(folder, made.metadata)
+                folder_files.write_tensors(folder, made.tensors, 1)
                 self.assertNotIn(b"MTP head", kvik.output("show", folder))
                 self.assertEqual(kvik.logits_text(folder, tokens, all=True), want)
 

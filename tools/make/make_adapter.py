@@ -16,7 +16,7 @@ import oracle_path  # noqa: F401
 import make_hf_model
 import gguf_file
 import state_layers
-from make_hf_model import DTYPES, write_json, write_safetensors
+from folder_files import DTYPES, write_json, write_safetensors
 from gguf_file import BF16, F, F16, F32, STR, to_bf16
 
 TYPES = {"f32": F32, "f16": F16, "bf16": BF16}
