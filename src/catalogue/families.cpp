@@ -41,6 +41,7 @@
 #include "catalogue/families/smollm.h"
 #include "catalogue/families/sparse/deepseek_sparse.h"
 #include "catalogue/families/sparse/minimax_sparse.h"
+#include "catalogue/families/sparse/mistral_large4.h"
 #include "catalogue/families/sparse/qwen4_exp.h"
 #include "catalogue/families/step.h"
 #include "catalogue/family.h"
@@ -61,15 +62,15 @@ consteval auto joined(const Family (&... lists)[n]) {
   return all;
 }
 
-constexpr auto kFamilies =
-    joined(kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kQwen4ExpFamilies, kGemmaFamilies,
-           kPhiFamilies, kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies,
-           kMinimaxFamilies, kMinimaxSparseFamilies, kDeepseekFamilies, kDeepseekSparseFamilies,
-           kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies, kSeedOssFamilies,
-           kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies, kArceeFamilies,
-           kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies, kGptFamilies,
-           kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kFalconH1Families,
-           kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
+constexpr auto kFamilies = joined(
+    kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kQwen4ExpFamilies, kGemmaFamilies,
+    kPhiFamilies, kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
+    kMinimaxSparseFamilies, kDeepseekFamilies, kDeepseekSparseFamilies, kMistralLarge4Families,
+    kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies, kSeedOssFamilies,
+    kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies, kArceeFamilies,
+    kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies, kGptFamilies,
+    kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kFalconH1Families,
+    kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>
@@ -142,7 +143,8 @@ std::string_view mtp_folder_name(const FolderType& type, TensorRole role) {
 }
 
 bool is_folder_name(const Family& family, TensorRole role, std::string_view name) {
-  if (family.folders.empty()) return name_among(family.modules, role) == name;
+  const bool has_modules = family.folders.empty() || !family.modules.empty();
+  if (has_modules && name_among(family.modules, role) == name) return true;
   return std::ranges::any_of(family.folders, [&](const FolderType& type) {
     if (role == TensorRole::kAttentionOutput && type.other_output == name && !name.empty()) {
       return true;

@@ -100,6 +100,7 @@ struct FolderType {
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
   bool has_shared_indexers = false;  // keys of layers with a shared indexer (indexer_keys.h)
   bool has_sparse_layers = false;    // keys of layers with an indexer (indexer_keys.h)
+  bool has_latent_keys = false;      // keys of layers with MLA that differ (latent_keys.h)
   // Keys of n-grams (format/hf/keys/ngram_keys.h); queries and key of an indexer are one tensor.
   bool has_ngrams = false;
   bool has_step_keys = false;      // StepFun's keys (format/hf/keys/step_keys.h)
@@ -245,8 +246,8 @@ struct Family {
   Result<LayerConfig> (*mtp_layer)(const KeyReader& keys, const ModelConfig& config) = nullptr;
   bool is_mtp_hidden_raw = false;  // ModelConfig::is_mtp_hidden_raw
   std::span<const FolderType> folders = {};
-  // Tensor names for a family without folder types, because its folders are read as those of
-  // another family. Adapters refer to these names.
+  // Tensor names that adapters refer to, for a family whose folders have other names, or are read
+  // as those of another family.
   std::span<const FolderName> modules = {};
 };
 

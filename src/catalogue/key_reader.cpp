@@ -12,11 +12,23 @@ std::string KeyReader::full(std::string_view key) const {
 
 Result<std::optional<uint64_t>> KeyReader::number(std::string_view key) const {
   if (!layer_ || !is_list(key)) return metadata_.get_uint(full(key));
-  TRY_ASSIGN(const std::vector<int64_t> numbers, list(key, layer_->n));
-  const int64_t own = numbers[layer_->index];
+  const Metadata::Value& value = *metadata_.find(full(key));
+  if (const auto* numbers = std::get_if<std::vector<uint64_t>>(&value)) {
+    TRY(check_length(key, numbers->size(), layer_->n));
+    return (*numbers)[layer_->index];
+  }
+  const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
+  if (!numbers) return metadata_.get_uint(full(key));  // the error of its type
+  TRY(check_length(key, numbers->size(), layer_->n));
+  const int64_t own = (*numbers)[layer_->index];
   if (own >= 0) return static_cast<uint64_t>(own);
-  return fail(ErrorCode::kCorrupt,
-              fmt::format("metadata key '{}' holds {}, expected numbers ≥ 0", full(key), own));
+  return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is {}{}, expected a number ≥ 0",
+                                               full(key), own, place_of(key)));
+}
+
+// Returns " in layer 3" if the value is that layer's entry in a list.
+std::string KeyReader::place_of(std::string_view key) const {
+  return layer_ && is_list(key) ? fmt::format(" in layer {}", layer_->index) : std::string();
 }
 
 Result<uint32_t> KeyReader::count(std::string_view key, uint64_t max, uint64_t fallback) const {
@@ -26,8 +38,8 @@ Result<uint32_t> KeyReader::count(std::string_view key, uint64_t max, uint64_t f
     return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is missing", full(key)));
   }
   if (n < 1 || n > max) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("metadata key '{}' is {}, expected 1 to {}", full(key), n, max));
+    return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is {}{}, expected 1 to {}",
+                                                 full(key), n, place_of(key), max));
   }
   return static_cast<uint32_t>(n);
 }
@@ -57,11 +69,19 @@ Result<std::vector<uint32_t>> KeyReader::counts(std::string_view key, size_t n, 
     return std::vector<uint32_t>(n, all);
   }
   TRY_ASSIGN(const std::vector<int64_t> numbers, list(key, n));
+  return counts_of(key, numbers, {1, max});
+}
+
+Result<std::vector<uint32_t>> KeyReader::counts_of(std::string_view key,
+                                                   std::span<const int64_t> numbers,
+                                                   Bounds bounds) const {
   std::vector<uint32_t> counts;
   for (const int64_t number : numbers) {
-    if (number < 1 || static_cast<uint64_t>(number) > max) {
-      return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' holds {}, expected 1 to {}",
-                                                   full(key), number, max));
+    if (number < static_cast<int64_t>(bounds.least) ||
+        static_cast<uint64_t>(number) > bounds.most) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("metadata key '{}' is {} in layer {}, expected {} to {}", full(key),
+                              number, counts.size(), bounds.least, bounds.most));
     }
     counts.push_back(static_cast<uint32_t>(number));
   }
@@ -86,15 +106,7 @@ Result<std::vector<uint32_t>> KeyReader::counts_or_none(std::string_view key, si
   const Metadata::Value* value = metadata_.find(full(key));
   if (!value || std::holds_alternative<uint64_t>(*value)) return counts(key, n, max);
   TRY_ASSIGN(const std::vector<int64_t> numbers, list(key, n));
-  std::vector<uint32_t> counts;
-  for (const int64_t number : numbers) {
-    if (number < 0 || static_cast<uint64_t>(number) > max) {
-      return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' holds {}, expected 0 to {}",
-                                                   full(key), number, max));
-    }
-    counts.push_back(static_cast<uint32_t>(number));
-  }
-  return counts;
+  return counts_of(key, numbers, {0, max});
 }
 
 Result<std::vector<bool>> KeyReader::flags(std::string_view key, size_t n) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +77,13 @@ class KeyReader {
  private:
   // Returns an integer; std::nullopt if the key is absent.
   Result<std::optional<uint64_t>> number(std::string_view key) const;
+  std::string place_of(std::string_view key) const;
+  struct Bounds {
+    uint64_t least, most;
+  };
+  // Returns the numbers of the layers, checked.
+  Result<std::vector<uint32_t>> counts_of(std::string_view key, std::span<const int64_t> numbers,
+                                          Bounds bounds) const;
   // Returns a list of n integers.
   Result<std::vector<int64_t>> list(std::string_view key, size_t n) const;
   Result<void> check_length(std::string_view key, size_t n, size_t expected) const;

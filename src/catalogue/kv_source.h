@@ -14,4 +14,10 @@ inline std::optional<uint32_t> kv_source_of(const LayerConfig& layer) {
   return attention ? attention->shared_kv : std::nullopt;
 }
 
+// Returns whether the rows of the layer write to pages: K and V, index keys, or a recurrent state.
+inline bool writes_cache(const LayerConfig& layer) {
+  if (!layer.mixes()) return false;
+  return !kv_source_of(layer) || layer.attention().indexer.is_own();
+}
+
 }  // namespace kvik

@@ -59,18 +59,35 @@ class LayerTensors {
       add(kQDownNorm, {l.q_rank});
       add(kQUp, {q_dim, l.q_rank});
     }
-    add(kKvDown, {a.head_dim, c_.model_dim});
-    add(kKvDownNorm, {l.rank});
+    if (!a.shared_kv) {
+      add(kKvDown, {a.head_dim, c_.model_dim});
+      add(kKvDownNorm, {l.rank});
+    }
     add(kKUp, {a.n_heads, l.rank, l.qk_nope_head_dim});
     add(kVUp, {a.n_heads, l.value_dim, l.rank});
     if (a.gate_dim()) add(kOutputGate, {a.gate_dim(), c_.model_dim});
-    if (!a.indexer.is_own()) return;
+    if (a.has_ssmax) {
+      add(kSsmaxScale, {a.n_heads});
+      add(kSsmaxBias, {a.n_heads});
+    }
+    if (a.indexer.is_own()) list_indexer(a);
+  }
+
+  void list_indexer(const AttentionConfig& a) {
     const IndexerConfig& i = a.indexer;
-    add(kIndexQuery, {uint64_t{i.n_heads} * i.head_dim, l.q_rank});
+    const uint32_t n_inputs = i.has_input_norm ? c_.model_dim : a.latent.q_rank;
+    add(kIndexQuery, {uint64_t{i.n_heads} * i.head_dim, n_inputs});
     add(kIndexKey, {i.head_dim, c_.model_dim});
     add(kIndexKeyNorm, {i.head_dim});
     add(kIndexKeyNormBias, {i.head_dim});
     add(kIndexWeights, {i.n_heads, c_.model_dim});
+    if (i.has_input_norm) {
+      add(kIndexInputNorm, {c_.model_dim});
+      add(kIndexInputNormBias, {c_.model_dim});
+    }
+    if (!a.has_ssmax) return;
+    add(kIndexSsmaxScale, {i.n_heads});
+    add(kIndexSsmaxBias, {i.n_heads});
   }
 
   void list_index_heads(const IndexerConfig& i) {

@@ -94,6 +94,8 @@ struct IndexerConfig {
   // An index key is that of a block of this many tokens, and whole blocks are selected; tokens
   // after the last whole block are attended to in any case (Qwen4-Exp 2026). 1: of a token.
   uint32_t key_tokens = 1;
+  // Its queries are computed from a layer norm of x, not from the low-rank q (Mistral Large 4).
+  bool has_input_norm = false;
   // The layer attends to the tokens that the last layer with an indexer of its own has selected.
   bool is_shared = false;
 
@@ -155,8 +157,12 @@ struct AttentionConfig {
   // the layer has K and V of its own.
   std::optional<uint32_t> shared_kv = {};
   TemperatureConfig temperature = {};
+  // Queries of each head, and those of each head of the layer's own indexer, are scaled by scale ·
+  // ln(position + 1) + bias, which are learned (SSMax, Nakanishi 2025).
+  bool has_ssmax = false;
   // With MLA, the single KV head has the latent vector and the RoPE dimensions as its K, head_dim
-  // covers both, and V is the first part of K.
+  // covers both, and V is the first part of K. A layer without RoPE dimensions has only the latent
+  // vector.
   LatentConfig latent = {};
   IndexerConfig indexer = {};
 

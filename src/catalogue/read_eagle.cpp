@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/quantity.h"
 #include "catalogue/family.h"
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
@@ -103,9 +104,9 @@ Result<void> add_eagle_head(const Metadata& metadata, ModelConfig& c) {
   TRY_ASSIGN(const uint32_t target_dim, keys.count("target_hidden_size", kMaxDim, dim));
   if (n_layers != 1 || dim != c.model_dim || target_dim != c.model_dim) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("the EAGLE-3 head has {} layers of {} dimensions, for a model of {}: "
+                fmt::format("the EAGLE-3 head has {} of {} dimensions, for a model of {}: "
                             "expected one layer of the model's {}",
-                            n_layers, dim, target_dim, c.model_dim));
+                            counted(n_layers, "layer"), dim, target_dim, c.model_dim));
   }
   EagleConfig eagle;
   TRY_ASSIGN(eagle.taps, read_taps(metadata, keys, c));

@@ -95,4 +95,18 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
   return e;
 }
 
+Result<void> check_absent_experts(const KeyReader& keys) {
+  struct Entry {
+    std::string_view key;
+    uint64_t max;
+  };
+  for (const Entry& entry :
+       {Entry{"expert_count", kMaxExperts}, Entry{"expert_used_count", kMaxExperts},
+        Entry{"expert_feed_forward_length", kMaxDim},
+        Entry{"expert_shared_feed_forward_length", kMaxDim}, Entry{"moe_latent_size", kMaxDim}}) {
+    TRY(keys.optional_count(entry.key, entry.max));
+  }
+  return {};
+}
+
 }  // namespace kvik

@@ -15,4 +15,7 @@ namespace kvik {
 Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const Family& family,
                                                   const ModelConfig& c);
 
+// Checks the entries that lists of sizes have for a layer without experts. Such an entry may be 0.
+Result<void> check_absent_experts(const KeyReader& keys);
+
 }  // namespace kvik

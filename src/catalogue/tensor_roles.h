@@ -61,7 +61,7 @@ enum class TensorRole : uint8_t {
   kKvUp,        // MLA: latent vector to K and V of all heads, if they are one tensor
   kKUp,         // MLA: latent vector to K per head, transposed: [rank, qk_nope_head_dim]
   kVUp,         // MLA: latent vector to V per head: [value_dim, rank]
-  kIndexQuery,  // indexer: projection of the low-rank q to its queries
+  kIndexQuery,  // indexer: projection of the low-rank q, or of x, to its queries
   kIndexKey,    // indexer: projection of x to the index key
   kIndexKeyNorm,
   kIndexKeyNormBias,
@@ -70,6 +70,12 @@ enum class TensorRole : uint8_t {
   kIndexHeadQuery,
   kIndexHeadKey,
   kIndexQueryNorm,
+  kIndexInputNorm,  // indexer: layer norm of the input of its queries
+  kIndexInputNormBias,
+  kIndexSsmaxScale,  // SSMax of the indexer's queries, and of attention's: scale and bias per head
+  kIndexSsmaxBias,
+  kSsmaxScale,
+  kSsmaxBias,
   kAttentionOutput,
   kAttentionOutputBias,
   kSinks,

@@ -280,6 +280,9 @@ class RearrangedTensors final : public TensorTransform {
     if (tensor.arrangement == Arrangement::kExp) {
       for (float& value : values) value = static_cast<float>(std::exp(double{value}));
     }
+    if (tensor.arrangement == Arrangement::kReciprocalExp) {
+      for (float& value : values) value = static_cast<float>(std::exp(-double{value}));
+    }
     if (tensor.arrangement == Arrangement::kFloatsPlusOne) {
       for (float& value : values) value += 1.0f;
     }

@@ -20,6 +20,7 @@ enum class Arrangement : uint8_t {
   kFloatsPlusOne,    // converted to f32, plus one
   kNegativeExp,      // converted to f32, −e^x
   kExp,              // converted to f32, e^x
+  kReciprocalExp,    // converted to f32, e^−x
   kPermutedColumns,  // permutes blocks of columns of equal size
   kTransposed,       // transposes each piece; to f16 if its elements are in blocks
 };

@@ -60,9 +60,11 @@ Result<void> split_gguf_latents(ModelSource& source) {
       if (!read) return {};  // loading reports the error
       config = *std::move(read);
     }
-    if (id->layer >= config->n_layers || config->attention().latent.rank == 0) return {};
+    const AttentionConfig* attention =
+        id->layer < config->n_layers ? config->layers[id->layer].if_attention() : nullptr;
+    if (!attention || attention->latent.rank == 0) return {};
     for (const TensorRole role : {TensorRole::kKUp, TensorRole::kVUp}) {
-      auto tensor = latent_up(source, i, {role, id->layer}, config->attention());
+      auto tensor = latent_up(source, i, {role, id->layer}, *attention);
       if (!tensor) {
         return fail(tensor.error().code,
                     fmt::format("'{}': {}", source.label(), tensor.error().message));

@@ -1,5 +1,7 @@
 #include "host/draft_head.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -177,6 +179,12 @@ Result<std::string> add_draft_head(const DraftRequest& request, const Backend& b
   // A file that cannot be opened is an error of load_draft().
   const HeadKind kind = kind_of_head(request.draft).value_or(HeadKind::kNone);
   if (kind == HeadKind::kNone) {
+    if (is_folder(request.draft) && has_eagle_tensors(request.draft)) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("'{}': the tensors are those of an EAGLE-3 head, but config.json "
+                              "names none in 'architectures', expected a name with Eagle3",
+                              Printable(request.draft)));
+    }
     source->leave_out_mtp_head();
     return request.draft;
   }

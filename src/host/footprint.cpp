@@ -69,11 +69,13 @@ KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvTy
   const LayerGroups groups = group_layers(config);
   for (size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    if (!layer.if_attention() || kv_source_of(layer)) continue;
-    KvGeometry geometry = kv_geometry(groups, groups.places[i].group, kv_type);
-    geometry.n_layers = 1;
-    const uint64_t n_bytes =
-        (backend.page_bytes(geometry) + index_page_bytes(layer, kv_type)) / kPageTokens;
+    if (!layer.if_attention()) continue;
+    uint64_t n_bytes = index_page_bytes(layer, kv_type) / kPageTokens;
+    if (!kv_source_of(layer)) {
+      KvGeometry geometry = kv_geometry(groups, groups.places[i].group, kv_type);
+      geometry.n_layers = 1;
+      n_bytes += backend.page_bytes(geometry) / kPageTokens;
+    }
     bytes_per_token += n_bytes;
     if (layer.attention().window == 0) lasting_bytes_per_token += n_bytes;
   }

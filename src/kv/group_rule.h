@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "tensor/kv_type.h"
+#include "tensor/page_count.h"
 
 namespace kvik {
-
-// Returns the number of pages that n_tokens take in one layer group.
-inline uint64_t pages_for(uint64_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
 
 // Determines which pages of a sequence a layer group needs. All layers of a group have the same
 // attention span: all tokens, or a sliding window. Allocation, lookup and release of pages depend

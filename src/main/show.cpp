@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,14 +22,28 @@
 namespace kvik {
 namespace {
 
-// Returns the value of all layers with experts, or the smallest and the largest: "2 to 4".
+// Returns the value that all have, or the smallest and the largest: "2 to 4".
+std::string range_of(const std::set<uint32_t>& values) {
+  if (values.size() == 1) return fmt::format("{}", *values.begin());
+  return fmt::format("{} to {}", *values.begin(), *values.rbegin());
+}
+
+// Returns the value of all layers with experts, or the smallest and the largest.
 std::string range_of(const ModelConfig& c, uint32_t ExpertsConfig::*size) {
   std::set<uint32_t> values;
   for (const LayerConfig& layer : c.layers) {
     if (const ExpertsConfig* experts = layer.experts()) values.insert(experts->*size);
   }
-  if (values.size() == 1) return fmt::format("{}", *values.begin());
-  return fmt::format("{} to {}", *values.begin(), *values.rbegin());
+  return range_of(values);
+}
+
+// Returns the number of query heads of all layers with attention, or the smallest and the largest.
+std::string query_heads(const ModelConfig& c) {
+  std::set<uint32_t> values;
+  for (const LayerConfig& layer : std::span(c.layers).first(c.n_layers)) {
+    if (layer.if_attention()) values.insert(layer.attention().n_heads);
+  }
+  return range_of(values);
 }
 
 void show_indexers(const ModelConfig& c) {
@@ -60,9 +75,9 @@ void show_geometry(const ModelConfig& c) {
   const LatentConfig& latent = c.attention().latent;
   if (latent.rank) {
     streams::print("  query heads {} of {}, {} of them turn; latent K and V of width {}\n",
-                   c.attention().n_heads, latent.q_dim(), latent.qk_rope_head_dim, latent.rank);
+                   query_heads(c), latent.q_dim(), latent.qk_rope_head_dim, latent.rank);
   } else {
-    streams::print("  query heads {}, KV heads {}, head width {}\n", c.attention().n_heads,
+    streams::print("  query heads {}, KV heads {}, head width {}\n", query_heads(c),
                    c.attention().n_kv_heads, c.attention().head_dim);
   }
   show_indexers(c);
@@ -83,19 +98,37 @@ void show_geometry(const ModelConfig& c) {
     streams::print("  sliding window {} in {} of {} layers\n", window, n_windowed, c.n_layers);
 }
 
+// Prints how many layers have no RoPE, and how many read the K and V of others.
+void show_unlike_layers(const ModelConfig& c) {
+  const auto layers = std::span(c.layers).first(c.n_layers);
+  const auto n_unrotated = std::ranges::count_if(layers, [](const LayerConfig& layer) {
+    return layer.if_attention() && !layer.attention().has_rope;
+  });
+  if (n_unrotated > 0 && n_unrotated < c.n_attention_layers()) {
+    streams::print("  no RoPE in {} of {} layers\n", n_unrotated, c.n_layers);
+  }
+  const auto shares = [](const LayerConfig& layer) { return kv_source_of(layer).has_value(); };
+  const auto n_sharing = std::ranges::count_if(layers, shares);
+  if (n_sharing == 0) return;
+  const bool are_last = std::ranges::all_of(layers.last(static_cast<size_t>(n_sharing)), shares);
+  streams::print("  {} read the K and V of others\n",
+                 are_last ? fmt::format("the last {} layers", n_sharing)
+                          : fmt::format("{} of {} layers", n_sharing, c.n_layers));
+}
+
 // Prints the differences between layers other than their windows.
 void show_kinds(const ModelConfig& c) {
   const AttentionConfig& first = c.attention();
-  uint32_t n_sharing = 0;
-  for (const LayerConfig& layer : c.layers) n_sharing += kv_source_of(layer).has_value();
   for (const LayerConfig& layer : c.layers) {
     const AttentionConfig* a = layer.if_attention();
-    if (!a || (a->head_dim == first.head_dim && a->n_kv_heads == first.n_kv_heads)) continue;
+    if (!a || a->latent.rank > 0 ||
+        (a->head_dim == first.head_dim && a->n_kv_heads == first.n_kv_heads))
+      continue;
     streams::print("  in layers that see everything: KV heads {}, head width {}\n", a->n_kv_heads,
                    a->head_dim);
     break;
   }
-  if (n_sharing > 0) streams::print("  the last {} layers read the K and V of others\n", n_sharing);
+  show_unlike_layers(c);
   if (c.streams) {
     streams::print("  {} residual streams, of which the layers compute one (AltUp)\n",
                    c.streams->n);
@@ -175,11 +208,11 @@ void show_kv(const ModelConfig& c) {
     for (const LayerConfig& layer : c.layers) {
       if (!layer.if_attention()) continue;
       const AttentionConfig& a = layer.attention();
+      per_token += index_page_bytes(layer, type) / kPageTokens;
       if (a.shared_kv) continue;
       per_token += a.latent.rank
                        ? latent_row_bytes(type, a.latent.rank, a.head_dim)
                        : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
-      per_token += index_page_bytes(layer, type) / kPageTokens;
     }
     streams::print("  {:<10}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
                    format_bytes(per_token * c.n_ctx_train));

@@ -48,6 +48,7 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
           .scratch = buffers.take(n_rows_max, scratch_dim),
           .ones = buffers.take(1, ones_dim),
           .latent = LatentProjection::Buffers::take(config, n_rows_max, buffers),
+          .query_factors = QueryScaling::take_buffer(config, n_rows_max, buffers),
           .indexer = IndexerBlock::Buffers::take(config, n_rows_max, buffers)};
 }
 
@@ -60,6 +61,7 @@ AttentionBlock::AttentionBlock(const Model& model, Backend& backend, KvType kv_t
       ropes_(backend.memory(), model.config(), model.rope_divisors(), buffers.qkv.n_rows),
       buffers_(buffers),
       latent_(model, backend, buffers.latent),
+      query_scaling_(backend, buffers.query_factors),
       zeros_(buffers.scratch.n_cols) {
   temperatures_.reserve(buffers.qkv.n_rows);
   for (const LayerConfig& layer : model.config().layers) {
@@ -86,6 +88,7 @@ size_t AttentionBlock::page_bytes() const {
 
 void AttentionBlock::begin_step(std::span<const uint32_t> positions, const GroupRuns& runs) {
   ropes_.prepare(positions);
+  query_scaling_.prepare(positions);
   compute_temperatures(positions);
   positions_ = positions;
   runs_ = &runs;
@@ -124,6 +127,7 @@ void AttentionBlock::write_kv(uint32_t layer, Rows input) {
 void AttentionBlock::scale_queries(uint32_t layer) {
   const bool has_temperature = config_of(layer).temperature.scale != 0;
   if (has_temperature && !temperatures_.empty()) backend_.scale_rows(q_, temperatures_);
+  query_scaling_.scale(model_.layers()[layer].attention.ssmax, q_, config_of(layer).head_dim);
 }
 
 Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
@@ -132,9 +136,9 @@ Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
   const auto projected = latent_.project(layer, in, ropes_, q);
   gate_ = projected.gate;
   const KvTarget to = target(layer);
-  backend_.write_kv(to, projected.k, {});
+  if (projected.k.n_cols > 0) backend_.write_kv(to, projected.k, {});
   if (config_of(layer).indexer.is_own()) {
-    indexer_->write(layer, in, projected.low_q, ropes_, to.runs);
+    indexer_->write(layer, {in, projected.low_q, to.runs}, ropes_, query_scaling_);
   }
   return q;
 }
@@ -181,7 +185,7 @@ Rows AttentionBlock::write_heads(uint32_t layer, Rows input) {
   if (bases_.has_values(layer)) backend_.change_basis(v, bases_.values(layer));
   const KvTarget to = target(layer);
   backend_.write_kv(to, k, v);
-  if (a.indexer.is_own()) indexer_->write(layer, input, {}, ropes_, to.runs);
+  if (a.indexer.is_own()) indexer_->write(layer, {input, {}, to.runs}, ropes_, query_scaling_);
   return q;
 }
 
@@ -259,6 +263,7 @@ void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs)
   kept_positions_.clear();
   for (const uint32_t row : rows) kept_positions_.push_back(positions_[row]);
   ropes_.prepare(kept_positions_);
+  query_scaling_.prepare(kept_positions_);
   compute_temperatures(kept_positions_);
 }
 

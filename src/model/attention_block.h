@@ -9,7 +9,8 @@
 #include "backend/backend.h"
 #include "model/bases/key_bases.h"
 #include "model/indexer/indexer_block.h"
-#include "model/latent_projection.h"
+#include "model/latent/latent_projection.h"
+#include "model/latent/query_scaling.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
 #include "model/residual_stream.h"
@@ -39,6 +40,7 @@ class AttentionBlock {
     Rows scratch;  // [n_rows_max, gate_dim], for gates that one operation does not apply
     Rows ones;     // [1, head_dim], weights of norms without weights
     LatentProjection::Buffers latent;
+    Rows query_factors;  // of QueryScaling
     IndexerBlock::Buffers indexer;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -114,6 +116,7 @@ class AttentionBlock {
   RopeTables ropes_;
   Buffers buffers_;
   LatentProjection latent_;
+  QueryScaling query_scaling_;
   std::optional<IndexerBlock> indexer_;  // only if layers select the tokens to attend to
   RecurrentBlock* states_ = nullptr;
   KeyBases bases_;

@@ -62,7 +62,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   if (c.streams) streams_.emplace(model, backend_, buffers_.streams);
   if (c.hyper) hyper_.emplace(model, backend_, buffers_.hyper);
   for (uint32_t i = 0; i < c.layers.size(); ++i) {
-    if (c.layers[i].mixes() && !kv_source_of(c.layers[i])) last_writer_ = i;
+    if (writes_cache(c.layers[i])) last_writer_ = i;
   }
   if (c.has_mtp_head) {
     mtp_head_.emplace(model, backend_, kv_type, buffers_.mtp_head);

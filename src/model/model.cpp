@@ -151,6 +151,12 @@ class ModelLoader {
     TRY_ASSIGN(a.indexer.key, tensors_.matrix({kIndexKey, kIndexHeadKey}, layer));
     TRY_ASSIGN(a.indexer.key_norm, tensors_.vectors({kIndexKeyNorm, kIndexKeyNormBias}, layer));
     TRY_ASSIGN(a.indexer.weights, tensors_.matrix({kIndexWeights}, layer));
+    TRY_ASSIGN(a.indexer.input_norm,
+               tensors_.vectors({kIndexInputNorm, kIndexInputNormBias}, layer));
+    TRY_ASSIGN(a.indexer.ssmax.scale, tensors_.host_vectors({kIndexSsmaxScale}, layer));
+    TRY_ASSIGN(a.indexer.ssmax.bias, tensors_.host_vectors({kIndexSsmaxBias}, layer));
+    TRY_ASSIGN(a.ssmax.scale, tensors_.host_vectors({kSsmaxScale}, layer));
+    TRY_ASSIGN(a.ssmax.bias, tensors_.host_vectors({kSsmaxBias}, layer));
     TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQkvBias, kQBias, kKBias, kVBias}, layer));
     TRY_ASSIGN(a.q_norm, tensors_.vectors({kQNorm}, layer));
     TRY_ASSIGN(a.k_norm, tensors_.vectors({kKNorm}, layer));

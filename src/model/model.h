@@ -14,6 +14,7 @@
 #include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
 #include "model/bases/key_statistics.h"
+#include "model/latent/query_scaling.h"
 #include "model/layer_groups.h"
 #include "model/projection_site.h"
 #include "model/recurrent/recurrent_weights.h"
@@ -54,8 +55,10 @@ struct LatentWeights {
 
 // Weights of a layer's own indexer (IndexerConfig).
 struct IndexerWeights {
-  std::unique_ptr<PackedMatrix> query;    // [n_heads · head_dim, q_rank or model_dim]
-  Buffer query_norm;                      // [head_dim]
+  std::unique_ptr<PackedMatrix> query;  // [n_heads · head_dim, q_rank or model_dim]
+  Buffer query_norm;                    // [head_dim]
+  Buffer input_norm;                    // [model_dim] of the queries' input, then its biases
+  SsmaxWeights ssmax;
   std::unique_ptr<PackedMatrix> key;      // [head_dim, model_dim]
   Buffer key_norm;                        // [head_dim], followed by its biases if it has some
   std::unique_ptr<PackedMatrix> weights;  // [n_heads, model_dim]
@@ -69,6 +72,7 @@ struct AttentionWeights {
   Buffer qkv_bias;        // [q_dim + 2 · kv_dim]
   Buffer q_norm, k_norm;  // [head_dim] each, or [q_dim] and [kv_dim] (QkNorm)
   LatentWeights latent;
+  SsmaxWeights ssmax;
   IndexerWeights indexer;
   Buffer sinks;                          // [n_heads]
   std::unique_ptr<PackedMatrix> output;  // [model_dim, q_dim]

@@ -33,7 +33,8 @@ struct EmbeddingRequest {
   Norm norm;
   // Longer texts are cut to this number of tokens; 0: to the context. Absent: they are an error.
   std::optional<uint32_t> truncate_to;
-  uint32_t n_end_tokens = 0;  // last tokens of the prompt, which stay when it is cut
+  uint32_t n_end_tokens = 0;          // last tokens of the prompt, which stay when it is cut
+  std::string_view first_field = {};  // of a pair: field of the body with its first text
   // Number of leading dimensions to return; absent: all. The truncated vector is normalized to
   // length 1 again. Models trained for truncation lose little accuracy (Kusupati et al. 2022);
   // others may lose more.

@@ -295,9 +295,10 @@ Result<std::unique_ptr<Completion>> Service::embed(EmbeddingRequest request,
   return running;
 }
 
-Result<PairPrompt> Service::pair_prompt(std::string_view first, std::string_view second) const {
-  if (reranker_.score_weights.empty()) return ServiceApi::pair_prompt(first, second);
-  return make_pair_prompt(tokenizer_, reranker_.prompt, first, second);
+Result<std::vector<PairPrompt>> Service::pair_prompts(
+    std::string_view first, std::span<const std::string_view> seconds) const {
+  if (reranker_.score_weights.empty()) return ServiceApi::pair_prompts(first, seconds);
+  return make_pair_prompts(tokenizer_, reranker_.prompt, first, seconds);
 }
 
 }  // namespace kvik

@@ -212,10 +212,10 @@ class ServiceApi {
   virtual Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                                     std::shared_ptr<EmbeddingSink> sink) = 0;
 
-  // Returns the prompt by which the model's classifier compares two texts, such as a query and a
-  // document. Errors: kInvalidArgument if the model has no classifier.
-  virtual Result<PairPrompt> pair_prompt(std::string_view /*first*/,
-                                         std::string_view /*second*/) const {
+  // Returns the prompts by which the model's classifier compares a text, such as a query, with each
+  // of others, such as documents. Errors: kInvalidArgument if the model has no classifier.
+  virtual Result<std::vector<PairPrompt>> pair_prompts(
+      std::string_view /*first*/, std::span<const std::string_view> /*seconds*/) const {
     return fail(ErrorCode::kInvalidArgument,
                 "this model has no classifier that scores pairs of texts, expected a reranker "
                 "(cross-encoder)");

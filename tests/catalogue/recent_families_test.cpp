@@ -198,7 +198,7 @@ TEST(RecentFamilies, layers_of_step_3_5_have_limits_and_rotate_all_dimensions_or
   EXPECT_EQ(read(keys()).layers[4].experts()->limit, 0.0f);
   limits[0] = -1;
   EXPECT_THAT(error_of(keys().set("swiglu_clamp_exp", Metadata::Value(limits))).message,
-              HasSubstr("has -1, expected numbers ≥ 0"));
+              HasSubstr("is -1 in layer 0, expected a number ≥ 0"));
   limits.pop_back();
   EXPECT_EQ(error_of(keys().set("swiglu_clamp_exp", Metadata::Value(limits))).code,
             ErrorCode::kCorrupt);

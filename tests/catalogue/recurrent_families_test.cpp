@@ -164,8 +164,11 @@ TEST(RecurrentFamilies, experts_of_nemotron_may_differ_between_layers) {
   EXPECT_EQ(c.widest_experts().ffn_dim, 96u);
   EXPECT_FALSE(c.layers[0].has_feed_forward());
   const std::vector<uint64_t> too_many = {0, 2, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0};
-  EXPECT_EQ(error_of(keys().set("expert_used_count", Metadata::Value(too_many))).code,
-            ErrorCode::kCorrupt);
+  EXPECT_THAT(error_of(keys().set("expert_used_count", Metadata::Value(too_many))).message,
+              HasSubstr("'nemotron_h_moe.expert_used_count' is 9 in layer 3, expected 1 to 8"));
+  const std::vector<int64_t> spoilt = {-7, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_THAT(error_of(keys().set("expert_used_count", Metadata::Value(spoilt))).message,
+              HasSubstr("is -7 in layer 0, expected a number ≥ 0"));
   const std::vector<uint64_t> too_few = {2, 4};
   EXPECT_EQ(error_of(keys().set("expert_used_count", Metadata::Value(too_few))).code,
             ErrorCode::kCorrupt);

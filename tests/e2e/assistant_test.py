@@ -10,7 +10,7 @@ import numpy as np
 
 import gguf
 import kvik
-import make_hf_model
+import folder_files
 from gguf_file import F32
 from reference_logits import gated, rms_norm, rope, softmax
 from server import Server, in_parallel
@@ -66,7 +66,7 @@ class Assistant:
 
     def write_folder(self, folder):
         os.makedirs(folder, exist_ok=True)
-        make_hf_model.write_json(f"{folder}/config.json", {
+        folder_files.write_json(f"{folder}/config.json", {
             "model_type": "gemma4_assistant", "architectures": ["Gemma4AssistantForCausalLM"], "backbone_hidden_size": DIM, "use_ordered_embeddings": True,
             "text_config": {"model_type": "gemma4_text", "num_hidden_layers": len(self.windowed), "hidden_size": WIDTH, "intermediate_size": FFN,
                             "num_attention_heads": N_HEADS, "head_dim": self.key_length[True], "global_head_dim": self.key_length[False],

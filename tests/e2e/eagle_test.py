@@ -11,6 +11,7 @@ import numpy as np
 
 import gguf
 import kvik
+import folder_files
 import make_hf_model
 from gguf_file import F32
 from reference_logits import rms_norm, rope, softmax
@@ -63,7 +64,7 @@ class Head:
 
     def write(self, folder, **config):
         os.makedirs(folder, exist_ok=True)
-        make_hf_model.write_json(f"{folder}/config.json", self.config | config)
+        folder_files.write_json(f"{folder}/config.json", self.config | config)
         header, data = {}, b""
         for name, x in self.tensors.items():
             header[name] = {"dtype": TYPES[x.dtype], "shape": list(x.shape), "data_offsets": [len(data), len(data) + x.nbytes]}
@@ -226,10 +227,13 @@ class EagleHead(unittest.TestCase):
         def of_many_layers(head):
             head.config["num_hidden_layers"] = 2
 
+        def unnamed(head):
+            head.config = {"architectures": ["LlamaForCausalLM"]}
+
         cases = ((lacking, "'blk.0.attn_norm_2.weight' of the head is missing"), (misshapen, "'fc.weight' of the head has the shape [64, 191]"),
                  (unknown, "midlayer.self_attn.q_norm.weight' is not supported"), (beyond, "is token 1000000000003, expected one of the model's 260"),
-                 (of_other_dims, "has 1 layers of 128 dimensions"), (of_other_layers, "16: expected at most 8 numbers of layers, 0 to 2"),
-                 (of_many_layers, "has 2 layers of 64 dimensions"))
+                 (of_other_dims, "has 1 layer of 128 dimensions"), (of_other_layers, "16: expected at most 8 numbers of layers, 0 to 2"),
+                 (of_many_layers, "has 2 layers of 64 dimensions"), (unnamed, "expected a name with Eagle3"))
         with tempfile.TemporaryDirectory() as root:
             for change, message in cases:
                 with self.subTest(change=change.__name__):

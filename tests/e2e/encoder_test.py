@@ -248,10 +248,13 @@ class DenseModules(EncoderCase):
     def test_other_modules_are_refused(self):
         for name, changed, message in (("bias", {"bias": True}, "'bias' is true, expected false"),
                                        ("tanh", {"activation_function": "torch.nn.modules.activation.Tanh"}, "expected torch.nn.modules.linear.Identity"),
-                                       ("wide", {"out_features": 64}, "expected 48 to 64 and back")):
-            done = kvik.run("serve", self.write(name, **changed), "--port", 0)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn(message, done.stderr.decode())
+                                       ("wide", {"out_features": 64}, "tensor 'linear.weight' of module '2_Dense' is f32 of the shape [112, 48], "
+                                        "expected floats of the shape [64, 48]")):
+            folder = self.write(name, **changed)
+            for command in (("serve", folder, "--port", 0), ("show", folder)):
+                done = kvik.run(*command)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(message, done.stderr.decode())
 
     def test_a_matrix_before_pooling_is_refused(self):
         folder = self.write("early")

@@ -10,6 +10,7 @@ import numpy as np
 
 import gguf
 import kvik
+import folder_files
 import make_hf_model
 import gguf_file
 from hf_folder import N_VOCAB, FolderCase, folder_of
@@ -82,9 +83,9 @@ class ModelFolder(FolderCase):
         folder = os.path.join(self.root.name, f"{self.id()}-{preset}")
         os.mkdir(folder)
         config = {"model_type": types[0], "text_config": {**made.config(), "model_type": types[1]}, "vision_config": {"depth": 2}}
-        make_hf_model.write_json(f"{folder}/config.json", config)
-        make_hf_model.write_vocabulary(folder, made.metadata)
-        make_hf_model.write_tensors(folder, tensors, 1)
+        folder_files.write_json(f"{folder}/config.json", config)
+        folder_files.write_vocabulary(folder, made.metadata)
+        folder_files.write_tensors(folder, tensors, 1)
         return folder
 
     def test_the_text_part_of_newer_vision_models(self):

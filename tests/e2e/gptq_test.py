@@ -12,7 +12,7 @@ import numpy as np
 
 import hf_folder
 import kvik
-import make_hf_model
+import folder_files
 
 N_VOCAB = 260
 DEMO = "demo"  # trained, with rows of 256 and 768; the presets' rows have 64 and 160 columns, so their last group is shorter
@@ -159,7 +159,7 @@ class PackedFolder(hf_folder.FolderCase):
                 if change:
                     tensors[name] = change(x.copy())
             names = {np.dtype(t): name for name, t in types.items()}
-            make_hf_model.write_safetensors(f"{folder}/model.safetensors", {k: (names[x.dtype], x) for k, x in tensors.items()})
+            folder_files.write_safetensors(f"{folder}/model.safetensors", {k: (names[x.dtype], x) for k, x in tensors.items()})
         return folder
 
     def test_a_tensor_that_does_not_fit_is_named(self):

@@ -27,7 +27,7 @@ def latent_bytes(kv_type, rank, _, __, rope_dims, ___):
     128 values)."""
     n = rank + rope_dims
     if kv_type == "int8":
-        return n + 2 * 4
+        return n + (2 if rope_dims else 1) * 4
     if kv_type == "int4":
         dims = next((d for d in (64, 128, 256) if d < rank and rank % d == 0 and -(-n // d) <= 8), rank)
         return n // 2 + 2 * -(-n // dims)
@@ -65,10 +65,10 @@ class Plan(unittest.TestCase):
                     own = [kinds.heads(i) for i in range(layers) if not kinds.shares(i)]
                     self.assertEqual(p["kv_bytes_per_token"], sum(2 * n * head for n, head in own) * element_bytes, name)
                 elif "latent" in extra:
-                    n_own = sum(state_layers.attends(extra, i, layers) for i in range(layers))
+                    own = [i for i in range(layers) if state_layers.attends(extra, i, layers) and extra.get("kv_sources", range(layers))[i] == i]
                     _, index_dim, _, shared = extra.get("indexer", (0, 0, 0, ()))
                     index_bytes = (layers - len(shared)) * index_dim * (4 if kv_type == "f32" else 2)
-                    self.assertEqual(p["kv_bytes_per_token"], n_own * latent_bytes(kv_type, *extra["latent"]) + index_bytes, name)
+                    self.assertEqual(p["kv_bytes_per_token"], sum(latent_bytes(kv_type, *make_model.latent_sizes(extra, i)) for i in own) + index_bytes, name)
                 else:
                     own = [extra.get("window_kv_heads", kv_heads) if i in extra.get("windowed", ()) else kv_heads
                            for i in range(layers) if state_layers.attends(extra, i, layers)]
@@ -78,7 +78,7 @@ class Plan(unittest.TestCase):
     def test_latent_and_windowed_caches_are_as_small_as_their_papers_say(self):
         for name, n_bytes in (("gpt-oss-20b", 24576), ("gemma4-26b-a4b", 20480), ("gemma4-31b", 81920), ("gemma4-e2b", 6144), ("gemma4-e4b", 16384)):
             self.assertEqual(plan(name, kv_type="bf16")["kv_bytes_per_token_beyond_windows"], n_bytes, name)
-        for name, n_bytes in (("glm-4.7-flash", 54144), ("deepseek-v3", 70272), ("kimi-k2", 70272), ("deepseek-v3.2", 85888), ("glm-5.2", 95232), ("deepseek-v2-lite", 31104)):
+        for name, n_bytes in (("glm-4.7-flash", 54144), ("deepseek-v3", 70272), ("kimi-k2", 70272), ("deepseek-v3.2", 85888), ("glm-5.2", 95232), ("mistral-large-4", 99072), ("deepseek-v2-lite", 31104)):
             self.assertEqual(plan(name, kv_type="bf16")["kv_bytes_per_token"], n_bytes, name)
         self.assertEqual(plan("gpt-oss-20b:mxfp4", kv_type="bf16")["kv_bytes_per_token"], 2 * 24576)
 
@@ -277,7 +277,7 @@ class ResidentFamilies(Resident):
             "gemma4-31b:q4_0:6", "gemma4-e4b:q4_0:24", "gpt-oss-120b:mxfp4:2", "gpt-oss-20b:mxfp4", "deepseek-v3:q4_0:4", "kimi-k2:q4_0:2")
 
     def test_a_server_holds_what_the_plan_says_whatever_is_asked_of_it(self):
-        names = self.LONG if kvik.LONG else ("test-gemma3:q8_0", "test-gemma3n:q8_0", "test-gemma4-e:q8_0", "test-deepseek32:q8_0", "test-minimaxm3:q8_0", "test-qwen4exp:q8_0")
+        names = self.LONG if kvik.LONG else ("test-gemma3:q8_0", "test-gemma3n:q8_0", "test-gemma4-e:q8_0", "test-deepseek32:q8_0", "test-mistrallarge4:q8_0", "test-minimaxm3:q8_0", "test-qwen4exp:q8_0")
         for name in names:
             with self.subTest(model=name):
                 self.assert_within_plan(f"synthetic:{name}", n_ctx=2048)

@@ -12,6 +12,7 @@ import numpy as np
 
 import gguf
 import kvik
+import folder_files
 import make_hf_model
 from server import Server, in_parallel
 
@@ -101,9 +102,9 @@ class MtpHead(unittest.TestCase):
             with self.subTest(name=name, lost=lost), tempfile.TemporaryDirectory() as folder:
                 made = make_hf_model.Folder(path)
                 made.tensors.pop(lost)
-                make_hf_model.write_json(f"{folder}/config.json", made.config())
-                make_hf_model.write_vocabulary(folder, made.metadata)
-                make_hf_model.write_tensors(folder, made.tensors, 1)
+                folder_files.write_json(f"{folder}/config.json", made.config())
+                folder_files.write_vocabulary(folder, made.metadata)
+                folder_files.write_tensors(folder, made.tensors, 1)
                 self.assertNotIn(b"MTP head", kvik.output("show", folder))
                 self.assertEqual(kvik.logits_text(folder, tokens, all=True), want)
 
@@ -304,6 +305,24 @@ class SeparateFile(unittest.TestCase):
                 self.assertGreater(n, 20)
                 self.assertIn(f"the MTP head {moved} drafts tokens", log)
 
+    def assert_damaged_keys_are_named(self, main, side):
+        with open(side, "rb") as f:
+            whole = f.read()
+        for key, value, message in (("nextn_predict_layers", 0, "'glm4moe.block_count' is 4 and 'nextn_predict_layers' is 0, expected 3 layers before the MTP"),
+                                    ("block_count", 9, "'glm4moe.block_count' is 9"),
+                                    ("embedding_length", 96, "'glm4moe.embedding_length' is 96, expected the 64 rows of tensor 'blk.3.nextn.eh_proj.weight'")):
+            damaged = gguf.Gguf(side).set(f"glm4moe.{key}", gguf.U32, value).bytes()
+            with open(side, "wb") as f:
+                f.write(damaged)
+            done = kvik.run("run", main, "-p", "a", "-n", 2)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"the MTP head beside the model is not used: '{side}' as MTP head: {message}", done.stderr.decode())
+            done = kvik.run("run", main, "--draft", side, "-p", "a", "-n", 2)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(message, done.stderr.decode())
+            with open(side, "wb") as f:
+                f.write(whole)
+
     def test_layers_of_another_model_are_refused(self):
         with tempfile.TemporaryDirectory() as root:
             os.mkdir(os.path.join(root, "other"))
@@ -313,6 +332,7 @@ class SeparateFile(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn("the MTP layers are those of a model 'deepseek2' with 3 layers of 64 dimensions, expected 'glm4moe'", done.stderr.decode())
             self.assertIn(other, done.stderr.decode())
+            self.assert_damaged_keys_are_named(main, side)
             file = gguf.Gguf(side)
             data = bytearray(file.data)
             at = file.tensor(tensor_of(file, "enorm"))[3]

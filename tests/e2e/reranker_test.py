@@ -189,7 +189,13 @@ class Routes(Case):
             self.assert_close(got, *self.want(prompt(QUERY, "x" * n_fits)))
             answer = server.post("/v1/rerank", {"query": "q" * 600, "documents": ["x"], "truncate": True})
             self.assertEqual(answer.status, 400, answer.body)
-            self.assertIn("the first text of a pair has", answer.error["message"])
+            self.assertIn("query has ", answer.error["message"])
+            self.assertEqual(answer.error["param"], "query")
+            whole = server.post("/v1/rerank", {"query": "q" * 600, "documents": ["x"]})
+            self.assertEqual((whole.status, whole.error["param"]), (400, "query"), whole.body)
+            for top_n in (0, 1.5, "2"):
+                refused = server.post("/v1/rerank", {"query": "q", "documents": ["x"], "top_n": top_n})
+                self.assertIn("expected an integer from 1 to 4294967295", refused.error["message"], top_n)
 
     def test_the_model_still_generates(self):
         with Server(self.folder, "--threads", 1) as server, Server(self.write_folder("plain"), "--threads", 1) as other:

@@ -33,6 +33,14 @@ class Show(unittest.TestCase):
         self.assertIn("on a latent vector of 48, and a shared one of", kvik.output("show", "synthetic:test-nemotron3").decode())
         self.assertIn("rope stretched by 4", kvik.output("show", "synthetic:test-linear").decode())
 
+    def test_layers_that_differ_are_shown(self):
+        self.assertIn("query heads 4 to 6, KV heads 2", kvik.output("show", "synthetic:test-laguna").decode())
+        text = kvik.output("show", "synthetic:test-mistrallarge4").decode()
+        for fact in ("query heads 4 of 32, 16 of them turn; latent K and V of width 32", "attention to 16 tokens, selected by 6 heads of 24",
+                     "no RoPE in 2 of 7 layers", "4 of 7 layers read the K and V of others"):
+            self.assertIn(fact, text)
+        self.assertIn("the last 5 layers read the K and V of others", kvik.output("show", "synthetic:test-gemma4-e").decode())
+
     @unittest.skipUnless(os.path.isdir(TOKENIZERS), "no real vocabularies beside the tree")
     def test_a_file_without_tensors_shows_its_tokenizer(self):
         self.assertIn("50257", kvik.output("show", os.path.join(TOKENIZERS, "ggml-vocab-gpt-2.gguf")).decode().replace(",", ""))

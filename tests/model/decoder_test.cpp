@@ -198,7 +198,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "test-olmo2", "test-dense-first", "test-granitemoe",
                                      "test-gemma4", "test-gemma4-e", "test-gemma4-moe",
                                      "test-gemma3n", "test-deepseek32", "test-glmdsa",
-                                     "test-minimaxm3", "test-minimaxm3-small"),
+                                     "test-minimaxm3", "test-minimaxm3-small",
+                                     "test-mistrallarge4"),
                      testing::Values("f32", "bf16", "q8_0", "q4_0")),
     name_of_case);
 

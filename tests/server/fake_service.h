@@ -183,11 +183,15 @@ class FakeService final : public ServiceApi {
   }
   std::map<std::string, TokenId> specials;  // tokens with ids of their own, set by the test
   // Has a token for each byte, and one before the first text.
-  Result<PairPrompt> pair_prompt(std::string_view first, std::string_view second) const override {
-    PairPrompt pair;
-    pair.second_segment = static_cast<uint32_t>(1 + first.size());
-    pair.ids.resize(pair.second_segment + second.size());
-    return pair;
+  Result<std::vector<PairPrompt>> pair_prompts(
+      std::string_view first, std::span<const std::string_view> seconds) const override {
+    std::vector<PairPrompt> pairs;
+    for (const std::string_view second : seconds) {
+      PairPrompt& pair = pairs.emplace_back();
+      pair.second_segment = static_cast<uint32_t>(1 + first.size());
+      pair.ids.resize(pair.second_segment + second.size());
+    }
+    return pairs;
   }
   size_t n_calls() const {
     const std::scoped_lock lock(mutex_);

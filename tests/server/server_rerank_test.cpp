@@ -72,7 +72,8 @@ TEST_F(ServerRerank, wrong_fields_are_named) {
   }
   const auto refused =
       json(client().post("/v1/rerank", R"({"query":"a","documents":["b"],"top_n":-1})").body);
-  EXPECT_EQ(string_at(refused, "/error/message"), "top_n is -1, expected at least 1");
+  EXPECT_EQ(string_at(refused, "/error/message"),
+            "top_n is -1, expected an integer from 1 to 4294967295");
   EXPECT_TRUE(service.embedded().empty());
 }
 

@@ -18,7 +18,7 @@ import shutil
 import numpy as np
 
 import oracle_path  # noqa: F401
-from make_hf_model import write_json, write_safetensors
+from folder_files import write_json, write_safetensors
 from gguf_file import BF16, F16, F32, to_bf16
 
 TYPES = {"F32": (F32, np.float32), "F16": (F16, np.float16), "BF16": (BF16, np.uint16)}

@@ -14,7 +14,7 @@ import numpy as np
 
 import oracle_path  # noqa: F401
 from gguf_file import F32, FILE_TYPE, MIXES, TYPES, U32, encode, pack_str, pack_value, read_metadata
-from make_model import matrix_type
+from model_tensors import matrix_type
 from reference_logits import load
 
 ALIGNMENT = 32

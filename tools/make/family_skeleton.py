@@ -6,7 +6,7 @@
 
 The entry has the parts that the names and shapes of the tensors and the keys of config.json show. The tensors and keys that no family of the
 catalogue has are listed after it: they are what a person must read about. Knows names and keys by reading src/catalogue and src/format/hf.
-docs/guides/add_a_model_family.md has the steps that follow.
+docs/design/add_a_model_family.md has the steps that follow.
 """
 import argparse
 import collections
@@ -21,7 +21,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 PREFIXES = ("language_model.model.", "model.language_model.", "model.", "backbone.", "gpt_neox.", "transformer.")
 LAYER = re.compile(r"^(?:h\.|layers\.)(\d+)\.(.+)$")
 # Tensors of other modalities and of MTP layers, and buffers.
-IGNORED_TENSORS = re.compile(r"vision|visual|audio|multi_modal|^patch_merge_mlp|^vit_|inv_freq$|^mtp\.|masked_bias$")
+IGNORED_TENSORS = re.compile(r"vision|visual|audio|multi_modal|^vit_|^patch_merge|^pre_mm_projector|inv_freq$|^mtp[._]|masked_bias$")
 # Keys that do not change the forward pass of a text.
 IGNORED_KEYS = re.compile(r"dropout|_range$|router_aux|^output_|^use_cache$|_token_id$|^architectures$|^(torch_)?dtype$|transformers_version|^pretraining|"
                           r"^_name_or_path$|^_attn|jitter|^auto_map$|aux_loss|z_loss|^problem_type$|^is_decoder$|^cache_implementation$|^return_|"
@@ -52,7 +52,7 @@ class Catalogue:
         source = "".join(read(os.path.relpath(path, ROOT)) for path in sorted(glob.glob(os.path.join(ROOT, "src/catalogue/families/**/*.h"), recursive=True)))
         for role, name in re.findall(r'\{(k[A-Z]\w*), "([^"]+)"\}', source):
             self.others.setdefault(name, role)
-        for name in re.findall(r'"([\w.]+)"', read("src/format/hf/tensor_names.cpp").split("kHeadNames[] = {")[1].split("}")[0]):
+        for name in re.findall(r'"([\w.]+)"', read("src/format/hf/tensor_names.cpp").split("kOtherHeads[] = {")[1].split("}")[0]):
             self.others.setdefault(name, "kHead")
         self.keys = dict(re.findall(r'\{(?:\.name = )?"(\w+)", (?:\.usual = )?"(\w+)"', source))
         self.stacks = set(re.findall(r'(?:gate_up|up|down)(?:_bias)?_stack = "([^"]+)"', source + read("src/catalogue/family.h")))

@@ -67,6 +67,17 @@ def has_experts(key):
     return [int(i >= (key("leading_dense_block_count") or 0)) for i in range(key("block_count"))]
 
 
+MISTRAL_TOP = {"token_embd.weight": "tok_embeddings.weight", "output_norm.weight": "norm.weight", "output.weight": "output.weight"}
+W = {"gate": "w1", "down": "w2", "up": "w3"}
+MISTRAL = {
+    **ends({"attn_norm": "attention_norm", "attn_q": "attention.wq", "attn_kv_a_mqa": "attention.wkv_a_with_mqa", "attn_kv_a_norm": "attention.kv_a_norm",
+            "attn_kv_b": "attention.wkv_b", "attn_output": "attention.wo", "ffn_norm": "ffn_norm", "ffn_gate_inp": "gate",
+            **{f"ffn_{part}{of}": f"{name}.{w}" for part, w in W.items() for of, name in (("", "feed_forward"), ("_shexp", "shared_experts"))}}),
+    "attn_ssmax.weight": "attention.ssmax_scaling.s", "attn_ssmax.bias": "attention.ssmax_scaling.b",
+    "indexer.ssmax.weight": "attention.indexer.ssmax_scaling.s", "indexer.ssmax.bias": "attention.indexer.ssmax_scaling.b",
+    "indexer.q_input_norm.weight": "attention.indexer.q_input_norm.weight", "indexer.q_input_norm.bias": "attention.indexer.q_input_norm.bias",
+    **{part: name.replace("self_attn", "attention") for part, name in INDEXER.items()}}
+
 OF = {
     "qwen4exp": {"type": "qwen4_exp_text", "names": {**HYPER, **NGRAMS, **{f"indexer.{part}_norm.weight": f"self_attn.indexer.{part}_layernorm.weight" for part in "qk"}},
                  "top": ends({f"output_hc_{part}": f"model.hyper_connection_mixer.{name}" for part, name in (
@@ -229,6 +240,14 @@ OF = {
     "deepseek32": {"type": "deepseek_v32", "names": INDEXER, "keys": {"num_experts": "n_routed_experts"}, "config": INDEXER_KEYS},
     "glm-dsa": {"type": "glm_moe_dsa", "names": INDEXER, "keys": {"num_experts": "n_routed_experts"}, "config": {
         **INDEXER_KEYS, "indexer_types": lambda key: ["full" if own else "shared" for own in key("attention.indexer.types")[1]]}},
+    "mistral-large4": {"type": "mistral_large4_text", "layers": "layers.", "top": MISTRAL_TOP, "names": MISTRAL, "keys": {"num_experts": "n_routed_experts"},
+                       "config": {**INDEXER_KEYS, "head_dim": None, "final_logit_softcapping": lambda key: key("final_logit_softcapping"),
+                                  "indexer_types": lambda key: ["full" if own else "shared" for own in key("attention.indexer.types")[1]],
+                                  "no_rope_layers": lambda key: [int(is_rotated) for is_rotated in key("rope.layers")[1]],
+                                  "kv_source_layers": lambda key: key("attention.kv_source_layers")[1], "rope_scaling": None, "rope_theta": None,
+                                  "rope_parameters": lambda key: {
+                                      "rope_type": "yarn", "rope_theta": key("rope.freq_base"), "factor": key("rope.scaling.factor"),
+                                      "original_max_position_embeddings": key("rope.scaling.original_context_length"), "attention_factor": 1.0}}},
     "mistral4": {"type": "mistral4", "config": {"norm_topk_prob": True}},
     "hy_v3": {"type": "hy_v3", "names": {"exp_probs_b.bias": "mlp.expert_bias", "ffn_gate_inp.weight": "mlp.router.gate.weight",
                                          **{f"ffn_{part}_shexp.weight": f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")}},

@@ -16,7 +16,7 @@ import oracle_path  # noqa: F401
 import make_hf_model
 import gguf_file
 import state_layers
-from make_hf_model import DTYPES, write_json, write_safetensors
+from folder_files import DTYPES, write_json, write_safetensors
 from gguf_file import BF16, F, F16, F32, STR, to_bf16
 
 TYPES = {"f32": F32, "f16": F16, "bf16": BF16}
@@ -48,7 +48,13 @@ class Names(make_hf_model.Folder):
         """Returns the module whose parameters are all experts of the layer."""
         return prefix + {"lfm2moe": "feed_forward.experts", "gemma4": "experts"}.get(self.arch, "mlp.experts")
 
+    def expert_name(self, part, i):
+        plain, _ = make_hf_model.EXPERTS[part]
+        return f"mlp.experts.{i}.{plain}.weight" if self.arch == "mistral-large4" else super().expert_name(part, i)
+
     def layer_name(self, part):
+        if self.arch == "mistral-large4":  # adapters have the names of Transformers, folders those of Mistral
+            return make_hf_model.LAYER[part].replace("shared_expert.", "shared_experts.")
         if self.arch in state_layers.FOLDER_SPACES and part in state_layers.SPACE_NAMES:
             return ("mixer." if self.arch in state_layers.HALVED else "mamba.") + state_layers.SPACE_NAMES[part]
         if self.arch == "jamba" and part in state_layers.SCAN_NAMES:

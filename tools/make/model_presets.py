@@ -1,4 +1,5 @@
 """The geometries that make_model.py can write, and the features of their families."""
+import math
 
 # name: (arch, layers, dim, heads, KV heads, head dim, ffn, context, rope base, other features of the geometry):
 #   window: sliding window in tokens; experts: number, experts per token, ffn of each (and of a shared expert); dense_layers: number of
@@ -128,6 +129,11 @@ PRESETS = {
                        {"latent": (512, 2048, 192, 64, 256), "indexer": (32, 128, 2048, tuple(i for i in range(3, 78) if i % 4 != 2)),
                         "experts": (256, 8, 2048, 2048), "dense_layers": 3,
                         "keys": {"expert_shared_count": 1, "expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 2.5}}),
+    "mistral-large-4": ("mistral-large4", 72, 6144, 64, 64, 128, 24576, 1048576, 1e4,
+                        {"latent": (512, 0, 64, 64, 128), "indexer": (32, 128, 2048, ()), "experts": (128, 4, 6144, 6144), "dense_layers": 1,
+                         "unrotated_every": 4, "factors": "learned",
+                         "rope": {"type": "yarn", "factor": 2048.0, "original_context_length": 512, "attn_factor": 1 / (1 + 0.1 * math.log(2048.0))},
+                         "keys": {"expert_shared_count": 1, "expert_weights_norm": True, "expert_weights_scale": 1.0, "final_logit_softcapping": 30.0}}),
     "qwen3.5-4b":     ("qwen35", 32, 2560, 16, 4, 256, 9216, 262144, 1e7, {"delta": (16, 32, 128, 128, 4, 4), "rope_dims": 64}),
     "qwen3.5-9b":     ("qwen35", 32, 4096, 16, 4, 256, 12288, 262144, 1e7, {"delta": (16, 32, 128, 128, 4, 4), "rope_dims": 64}),
     "qwen3.5-27b":    ("qwen35", 64, 5120, 24, 4, 256, 17408, 262144, 1e7, {"delta": (16, 48, 128, 128, 4, 4), "rope_dims": 64}),
@@ -205,6 +211,12 @@ PRESETS = {
     "test-glmdsa":    ("glm-dsa", 5, 64, 4, 4, 32, 160, 2048, 1e4,
                        {"latent": (32, 24, 16, 16, 24), "indexer": (8, 16, 24, (2, 4)), "experts": (8, 3, 96, 96), "dense_layers": 1,
                         "keys": {"expert_shared_count": 1, "expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 2.5}}),
+    # kv_sources: the layer whose latent K each layer reads; unrotated_every: every n-th layer has no RoPE
+    "test-mistrallarge4": ("mistral-large4", 7, 64, 4, 4, 32, 160, 2048, 1e4,
+                           {"latent": (32, 0, 16, 16, 24), "indexer": (6, 24, 16, (1, 6)), "experts": (8, 3, 96, 96), "dense_layers": 1,
+                            "kv_sources": (0, 0, 2, 0, 4, 2, 4), "unrotated_every": 3, "factors": "learned",
+                            "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 512, "attn_factor": 1 / (1 + 0.1 * math.log(4.0))},
+                            "keys": {"expert_shared_count": 1, "expert_weights_norm": True, "expert_weights_scale": 1.0, "final_logit_softcapping": 30.0}}),
     "test-qwen35":    ("qwen35", 5, 64, 4, 2, 32, 160, 2048, 1e7, {"delta": (2, 4, 48, 48, 4, 4), "rope_dims": 8, "mtp_layers": 1}),
     "test-qwen35moe": ("qwen35moe", 4, 64, 4, 2, 32, 96, 2048, 1e7,
                        {"delta": (2, 6, 32, 32, 4, 2), "rope_dims": 8, "experts": (8, 3, 96, 96)}),
@@ -364,6 +376,7 @@ FAMILIES = {
     "afmoe":    {"norms": "both", "qk_norm": "head", "choice_bias": True, "own_gate": True, "scales_embedding": True},
     "muse-glimmer": {"norms": "both", "q_factor": 1.25, "own_gate": True},  # q_factor: the norms of Q and K are one factor
     "mistral4": {"eps": 1e-6, "choice_bias": True},
+    "mistral-large4": {"plain_shared": True, "ssmax": True},
     "hy_v3":    {"qk_norm": "head", "choice_bias": True},
     "command-r": {"layer_norm": "plain", "tied": True, "norms": "shared", "qk_norm": "layer"},
     "cohere2moe": {"layer_norm": "plain", "tied": True, "norms": "shared", "plain_shared": True},

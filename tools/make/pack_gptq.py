@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 
-from make_hf_model import write_json, write_safetensors
+from folder_files import write_json, write_safetensors
 
 KEPT = ("norm.weight", ".gate.weight", "shared_expert_gate.weight", "embed_tokens.weight", "lm_head.weight")
 

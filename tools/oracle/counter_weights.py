@@ -29,7 +29,7 @@ def spread(name, shape):
         return 1.0, 1.0  # decays of exp(-1) to exp(-7.4) for a time step of 1
     if leaf == "dt_bias":
         return -1.0, 1.0
-    if leaf in ("bias", "sinks") or leaf.endswith("_bias"):
+    if leaf in ("bias", "sinks", "alpha", "s") or leaf.endswith("_bias"):  # "s": the scale of SSMax
         return 0.0, 0.25
     if len(shape) < 2:
         return 1.0, 0.25  # norms, scales, D

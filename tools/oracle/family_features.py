@@ -49,6 +49,7 @@ FEATURES = {
     "glm-dsa": {"latent": True, "sigmoid": True},
     "minimax-m3": {"sigmoid": True},
     "mistral4": {"raw_weights": True, "latent": True},
+    "mistral-large4": {"latent": True},
     "gemma2": {"global_every": 2},
     "gemma3": {"global_every": 6},
     "gpt-oss": {"ffn_norm": POST, "global_every": 2},

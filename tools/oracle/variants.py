@@ -93,6 +93,11 @@ M3 = {"head_dim": 16, "num_hidden_layers": 4, "layer_types": ["full_attention", 
       "dense_intermediate_size": 96, "intermediate_size": 32, "shared_intermediate_size": 48, "num_local_experts": 8, "num_experts_per_tok": 3,
       "index_n_heads": 2, "index_head_dim": 24, "index_block_size": 4, "index_topk_blocks": 3, "index_local_blocks": 1, "rotary_dim": 8,
       "rope_parameters": {"rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 0.5}}
+LARGE4 = {**{k: v for k, v in SPARSE.items() if k not in ("q_lora_rank", "head_dim", "rms_norm_eps")}, "model_type": "mistral_large4_text", "num_hidden_layers": 4,
+          "max_position_embeddings": 4096}
+LARGE4_SHARED = {**LARGE4, "num_hidden_layers": 7, "rms_norm_eps": 1e-6, "no_rope_layers": [1, 1, 0, 1, 1, 0, 1], "kv_source_layers": [0, 0, 2, 0, 4, 2, 4],
+                 "indexer_types": ["full", "shared", "full", "full", "full", "full", "shared"], "final_logit_softcapping": 20.0}
+PIXTRAL = {**VISION, "model_type": "pixtral", "image_size": 28, "patch_size": 14, "head_dim": 16}
 GRANITE = {"embedding_multiplier": 3.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5, "logits_scaling": 4.0}
 GRANITE_HYBRID = {**GRANITE, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
                   "mamba_expand": 2, "mamba_chunk_size": 16, "shared_intermediate_size": 48, "num_hidden_layers": 3,
@@ -342,6 +347,11 @@ VARIANTS = {
     "mistral4": ("mistral4", {**MLA, "head_dim": 24, "q_lora_rank": 24, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0, "rope_parameters": {
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
         "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}}, None),
+    "mistral-large4": ("mistral_large4", {"text_config": {**SMALL, **LARGE4}, "vision_config": PIXTRAL, "tie_word_embeddings": False}, None),
+    "mistral-large4-shared-kv": ("mistral_large4", {
+        "text_config": {**SMALL, **LARGE4_SHARED, "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
+            "mscale": 1.0, "mscale_all_dim": 1.0}}, "vision_config": PIXTRAL, "tie_word_embeddings": False}, None),
     "hy-v3": ("hy_v3", {**MOE, "head_dim": 16, "num_hidden_layers": 3, "num_experts": 8, "router_scaling_factor": 2.5}, None),
     "solar-open": ("solar_open", {**MOE, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
                                   "intermediate_size": None}, None),

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/quantity.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
 
@@ -236,10 +237,11 @@ Result<void> PairPlan::add(const FilePair& pair, uint32_t rank, float scale) {
   // another layer's.
   if (!spec && table_.may_be_unused(name_of(pair.target.tensor))) return {};
   if (!spec) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is not a matrix of a model of architecture '{}' with {} layers: "
-                            "the adapter was made for another model",
-                            quoted(pair.name), model_.architecture, model_.n_layers));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} is not a matrix of a model of architecture '{}' with {}: "
+                    "the adapter was made for another model",
+                    quoted(pair.name), model_.architecture, counted(model_.n_layers, "layer")));
   }
   if (pair.target.tensor.role == TensorRole::kEmbedding) return add_embedding(pair, *spec, made);
   if (pair.target.tensor.role == TensorRole::kPerLayerEmbedding) {
@@ -388,10 +390,11 @@ Result<void> PairPlan::add_flat_stack(const FilePair& pair, const TensorSpec& sp
 Result<void> PairPlan::add_latent(const FilePair& pair, AdapterPair made) {
   const uint32_t layer = pair.target.tensor.layer;
   if (!table_.find({TensorRole::kKUp, layer})) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is not a matrix of a model of architecture '{}' with {} layers: "
-                            "the adapter was made for another model",
-                            quoted(pair.name), model_.architecture, model_.n_layers));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} is not a matrix of a model of architecture '{}' with {}: "
+                    "the adapter was made for another model",
+                    quoted(pair.name), model_.architecture, counted(model_.n_layers, "layer")));
   }
   const AttentionConfig& attention = model_.layers[layer].attention();
   const LatentConfig& latent = attention.latent;

@@ -14,8 +14,8 @@
 
 #include "catalogue/family.h"
 #include "format/adapter/pair_plan.h"
+#include "format/hf/names/ignored_names.h"
 #include "format/hf/state_tensors.h"
-#include "format/hf/tensor_names.h"
 #include "format/quoted.h"
 
 namespace kvik {

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -168,6 +169,16 @@ bool is_eagle_folder(const std::string& path) {
   return std::ranges::any_of(names->get_array(), [](const json::value& name) {
     return name.is_string() && names_eagle(name.get_string());
   });
+}
+
+bool has_eagle_tensors(const std::string& path) {
+  const auto source = hf::open_tensor_files(path);
+  if (!source) return false;
+  std::set<std::string> names;
+  for (const TensorInfo& tensor : (*source)->tensors()) {
+    names.insert(gguf_name(tensor.name).value_or(""));
+  }
+  return names.contains("fc.weight") && names.contains("blk.0.attn_norm_2.weight");
 }
 
 Result<std::unique_ptr<ModelSource>> open_eagle_folder(const std::string& path) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "base/quantity.h"
 #include "catalogue/tensor_roles.h"
 #include "format/arranged_tensors.h"
 #include "format/mtp_copies.h"
@@ -89,10 +90,40 @@ Result<ModelConfig> config_with_layers(const ModelSource& model, const ModelSour
   return config;
 }
 
+// Returns the number of the first layer of which the file has tensors.
+std::optional<uint32_t> first_layer_of(const ModelSource& source) {
+  std::optional<uint32_t> first;
+  for (const TensorInfo& tensor : source.tensors()) {
+    const auto id = tensor_named(tensor.name);
+    if (id && is_of_layer(id->role)) first = std::min(first.value_or(UINT32_MAX), id->layer);
+  }
+  return first;
+}
+
+// Checks that the keys agree with the tensors.
+Result<void> check_keys(const ModelSource& file) {
+  const uint32_t first = first_layer_of(file).value_or(0);
+  if (count_of(file, kMtpLayers) == 0 || n_layers_of(file) != first) {
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("'{}.{}' is {} and '{}' is {}, expected {} layers before the MTP layers, "
+                    "as the names of the tensors have it",
+                    architecture_of(file), kLayers, count_of(file, kLayers), kMtpLayers,
+                    count_of(file, kMtpLayers), first));
+  }
+  const auto projection = file.find(name_of(TensorId{TensorRole::kMtpProjection, first}));
+  const std::vector<uint64_t>& shape = file.tensors()[*projection].shape;
+  if (!shape.empty() && shape[0] == count_of(file, kDim)) return {};
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("'{}.{}' is {}, expected the {} rows of tensor '{}'",
+                          architecture_of(file), kDim, count_of(file, kDim),
+                          shape.empty() ? 0 : shape[0], file.tensors()[*projection].name));
+}
+
 Result<void> check_model(const ModelSource& model, const ModelSource& file) {
   const auto describe = [](const ModelSource& source) {
-    return fmt::format("'{}' with {} layers of {} dimensions", architecture_of(source),
-                       n_layers_of(source), count_of(source, kDim));
+    return fmt::format("'{}' with {} of {} dimensions", architecture_of(source),
+                       counted(n_layers_of(source), "layer"), count_of(source, kDim));
   };
   if (describe(model) == describe(file)) return {};
   return fail(ErrorCode::kUnsupported,
@@ -103,17 +134,17 @@ Result<void> check_model(const ModelSource& model, const ModelSource& file) {
 }  // namespace
 
 bool is_mtp_file(const ModelSource& source) {
-  const uint64_t n_layers = n_layers_of(source);
-  if (count_of(source, kMtpLayers) == 0 || n_layers == 0) return false;
-  return std::ranges::none_of(source.tensors(), [&](const TensorInfo& tensor) {
-    const auto id = tensor_named(tensor.name);
-    return id && is_of_layer(id->role) && id->layer < n_layers;
-  });
+  const auto first = first_layer_of(source);
+  return first.value_or(0) > 0 &&
+         source.find(name_of(TensorId{TensorRole::kMtpProjection, *first})).has_value();
 }
 
 bool lacks_mtp_layers_of(const ModelSource& model, const ModelSource& file) {
   const auto config = config_of(model);
-  return config && !config->has_mtp_head && check_model(model, file).has_value();
+  if (!config || config->has_mtp_head || architecture_of(model) != architecture_of(file)) {
+    return false;
+  }
+  return !check_keys(file) || check_model(model, file).has_value();
 }
 
 Result<std::unique_ptr<ModelSource>> with_mtp_file(std::unique_ptr<ModelSource>& model,
@@ -121,6 +152,7 @@ Result<std::unique_ptr<ModelSource>> with_mtp_file(std::unique_ptr<ModelSource>&
                                                    const HeadLimits& limits) {
   const std::string label = source->label();
   const auto add = [&]() -> Result<std::unique_ptr<ModelSource>> {
+    TRY(check_keys(*source));
     TRY(check_model(*model, *source));
     DraftHead head{.source = std::move(source),
                    .config = {},

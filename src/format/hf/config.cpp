@@ -15,6 +15,7 @@
 #include "format/hf/gguf_keys.h"
 #include "format/hf/keys/block_keys.h"
 #include "format/hf/keys/indexer_keys.h"
+#include "format/hf/keys/latent_keys.h"
 #include "format/hf/keys/layer_kinds.h"
 #include "format/hf/keys/ngram_keys.h"
 #include "format/hf/keys/step_keys.h"
@@ -472,6 +473,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   if (of.type->has_ngrams) TRY(read_ngrams(config, keys));
   if (of.type->has_shared_indexers) TRY(read_shared_indexers(config, counts.n_layers, keys));
   if (of.type->has_sparse_layers) TRY(read_sparse_layers(config, counts.n_layers, keys));
+  if (of.type->has_latent_keys) TRY(read_latent_keys(config, counts.n_layers, keys));
   if (of.type->has_plain_qk_norm) TRY(add_plain_qk_norms(config, counts, out.vectors));
   // read_recurrence() has added a single number if the list of layers has no experts.
   const Metadata::Value* none = out.metadata.find(fmt::format("{}.expert_count", of.family->name));

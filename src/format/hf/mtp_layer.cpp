@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "format/hf/names/config_names.h"
 
 namespace kvik::hf {
 namespace {
@@ -31,11 +34,19 @@ void extend_lists(const ModelConfig& model, Metadata& metadata) {
   }
 }
 
+Result<ModelConfig> read_named(const FolderType& type, const Metadata& metadata) {
+  auto config = read_config(metadata);
+  if (config) return config;
+  const auto architecture = metadata.get_string("general.architecture").value_or(std::nullopt);
+  return std::unexpected(
+      with_config_names(std::move(config).error(), architecture.value_or(""), type));
+}
+
 }  // namespace
 
 Result<ModelConfig> read_with_mtp_layer(const ModelSource& tensors, const FolderType& type,
                                         Metadata& metadata) {
-  TRY_ASSIGN(const ModelConfig model, read_config(metadata));
+  TRY_ASSIGN(const ModelConfig model, read_named(type, metadata));
   if (!find_family(model.architecture)->mtp_layer || type.mtp->sign.empty()) return model;
   const std::string sign = fmt::format(fmt::runtime(type.mtp->sign), model.n_layers);
   const bool is_there = std::ranges::any_of(tensors.tensors(), [&](const TensorInfo& tensor) {
@@ -45,7 +56,7 @@ Result<ModelConfig> read_with_mtp_layer(const ModelSource& tensors, const Folder
   metadata.replace(model.architecture + ".nextn_predict_layers", uint64_t{1});
   metadata.replace(model.architecture + ".block_count", uint64_t{model.n_layers} + 1);
   extend_lists(model, metadata);
-  return read_config(metadata);
+  return read_named(type, metadata);
 }
 
 }  // namespace kvik::hf

@@ -15,12 +15,14 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/quantity.h"
 #include "catalogue/kv_source.h"
 #include "catalogue/tensor_roles.h"
 #include "format/arranged_tensors.h"
 #include "format/hf/grouped_tensors.h"
 #include "format/hf/interleaved_experts.h"
 #include "format/hf/mtp_layer.h"
+#include "format/hf/names/ignored_names.h"
 #include "format/hf/parts/ngram_tensors.h"
 #include "format/hf/parts/tensor_parts.h"
 #include "format/hf/state_tensors.h"
@@ -38,21 +40,10 @@ constexpr std::string_view kPrefixes[] = {
     "language_model.model.", "model.language_model.", "backbone.", "gpt_neox.", "transformer.", ""};
 // Prefixes of encoders; models for embeddings have none.
 constexpr std::string_view kEncoderPrefixes[] = {"bert.", "roberta.", "model.", ""};
-// Tensors of heads for other tasks.
-constexpr std::string_view kTaskPrefixes[] = {"cls.", "lm_head.", "pooler.", "bert.pooler."};
 constexpr std::string_view kBarePrefixes[] = {"classifier.", "dense_"};  // of whole names
-constexpr std::string_view kMultimodalPrefixes[] = {
-    "vision_tower.",         "multi_modal_projector.",       "audio_tower.",
-    "model.vision_tower.",   "model.multi_modal_projector.", "model.audio_tower.",
-    "model.embed_vision.",   "model.embed_audio.",           "model.visual.",
-    "model.vision_adapter.", "model.vision_projection.",     "patch_merge_mlp."};
-// Prefixes of these tensors in Step 3.7.
-constexpr std::string_view kStepMultimodalPrefixes[] = {"vision_model.", "vit_large_projector."};
 constexpr std::string_view kMlpPrefix = "mlp.";
 constexpr std::string_view kMtpPrefix = "mtp.";
-constexpr std::string_view kErnieMtpPrefix = "model.mtp_";  // such a head is ignored
-constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight",
-                                           "embed_out.weight"};
+constexpr std::string_view kOtherHeads[] = {"language_model.lm_head.weight", "embed_out.weight"};
 
 bool starts_with_any(std::string_view name, std::span<const std::string_view> prefixes) {
   return std::ranges::any_of(prefixes,
@@ -65,6 +56,8 @@ class FolderTensors {
   FolderTensors(ModelSource& source, const FolderConfig& config, const ModelConfig& model)
       : source_(source), config_(config), model_(model), taken_(source.tensors().size()) {
     for (size_t i = 0; i < taken_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
+    head_names_ = {folder_name(*config.type, TensorRole::kHead)};
+    head_names_.insert(head_names_.end(), std::begin(kOtherHeads), std::end(kOtherHeads));
     const std::string_view embedding = folder_name(*config.type, TensorRole::kEmbedding);
     const std::span<const std::string_view> prefixes =
         config.type->is_encoder ? kEncoderPrefixes : std::span<const std::string_view>(kPrefixes);
@@ -126,6 +119,9 @@ class FolderTensors {
   Result<void> take(const TensorSpec& spec) {
     const TensorRole role = spec.id.role;
     const TensorKind kind = kind_of(role);
+    if (role == TensorRole::kRopeDivisors && !own_name_of(spec.id).empty()) {
+      return take_rope_exponents(spec);
+    }
     if (kind == TensorKind::kDivisors || is_stated(spec.id)) return {};  // in config.json
     if (role == TensorRole::kHead) return take_head(spec);
     if (role == TensorRole::kClassifier && model_.reranker) return take_score_rows(spec);
@@ -182,6 +178,14 @@ class FolderTensors {
     return std::ranges::any_of(config_.vectors, [&](const ConfigVector& vector) {
       return TensorId{vector.role, vector.layer} == tensor;
     });
+  }
+
+  // Takes the tensor of exponents whose powers of e multiply the RoPE frequencies. Files have
+  // divisors.
+  Result<void> take_rope_exponents(const TensorSpec& spec) {
+    TRY(take_whole(spec, prefix_ + std::string(own_name_of(spec.id))));
+    store_floats(arranged_.back(), Arrangement::kReciprocalExp);
+    return {};
   }
 
   Result<void> take_whole(const TensorSpec& spec, const std::string& name) {
@@ -249,7 +253,7 @@ class FolderTensors {
   // Takes the head. It is the embedding if there is no other tensor, or if the model ties them and
   // the file has a copy. A head that differs is used whatever config.json says (Transformers 5).
   Result<void> take_head(const TensorSpec& spec) {
-    for (const std::string_view name : kHeadNames) {
+    for (const std::string_view name : head_names_) {
       if (!has(std::string(name))) continue;
       if (config_.ties_embedding.value_or(true)) {
         TRY_ASSIGN(const bool is_copy, is_copy_of_embedding(std::string(name)));
@@ -258,13 +262,13 @@ class FolderTensors {
       return take_whole(spec, std::string(name));
     }
     if (config_.ties_embedding.value_or(true)) return {};
-    return take_whole(spec, std::string(kHeadNames[0]));
+    return take_whole(spec, std::string(head_names_[0]));
   }
 
   // Makes the classifier of a reranker from rows of the output head.
   Result<void> take_score_rows(const TensorSpec& spec) {
     std::string name = embedding_name();
-    for (const std::string_view head : kHeadNames) {
+    for (const std::string_view head : head_names_) {
       if (has(std::string(head))) name = head;
     }
     TRY_ASSIGN(const size_t index, find(name));
@@ -418,28 +422,24 @@ class FolderTensors {
   }
 
   bool is_harmless(std::string_view name) const {
-    const bool is_head = std::ranges::count(kHeadNames, name) > 0;
+    const bool is_head = std::ranges::count(head_names_, name) > 0;
     if (config_.type->is_encoder && is_of_other_task(name)) return true;
-    return name.ends_with(".rotary_emb.inv_freq") || name.starts_with(kMtpPrefix) ||
-           name.starts_with(kErnieMtpPrefix) ||
+    return name.ends_with(".rotary_emb.inv_freq") || is_of_unused_head(name) ||
            name.starts_with(prefix_ + std::string(kMtpPrefix)) || is_of_mtp_layer(name) ||
            is_unused(name) || (model_.activation == Activation::kXielu && is_of_xielu(name)) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && is_multimodal_tensor(name)) ||
-           (config_.type->has_step_keys && starts_with_any(name, kStepMultimodalPrefixes));
-  }
-
-  static bool is_of_other_task(std::string_view name) {
-    return name.ends_with("embeddings.position_ids") || starts_with_any(name, kTaskPrefixes);
+           (config_.type->has_step_keys && is_multimodal_tensor_of_step(name));
   }
 
   Result<void> check_all_taken() const {
     for (size_t i = 0; i < taken_.size(); ++i) {
       const std::string& name = source_.tensors()[i].name;
       if (taken_[i] || is_harmless(name) || is_mask(source_.tensors()[i])) continue;
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("tensor {} is not supported in a model of type {} with {} layers",
-                              quoted(name), config_.type->model_type, model_.n_layers));
+      return fail(
+          ErrorCode::kUnsupported,
+          fmt::format("tensor {} is not supported in a model of type {} with {}", quoted(name),
+                      config_.type->model_type, counted(model_.n_layers, "layer")));
     }
     return {};
   }
@@ -449,6 +449,7 @@ class FolderTensors {
   ModelConfig model_;
   std::unordered_map<std::string_view, size_t> by_name_;
   std::vector<bool> taken_;
+  std::vector<std::string_view> head_names_;
   std::string prefix_ = "model.";
   std::vector<ArrangedTensor> arranged_;
 };
@@ -465,10 +466,6 @@ BiasNames bias_names(const FolderType& type, const ModelConfig& model) {
 }
 
 }  // namespace
-
-bool is_multimodal_tensor(std::string_view name) {
-  return starts_with_any(name, kMultimodalPrefixes);
-}
 
 Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig config) {
   if (find_family(config.architecture)->activation == Activation::kXielu) {

@@ -1,16 +1,12 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 #include "format/hf/config.h"
 #include "format/model_source.h"
 
 namespace kvik::hf {
-
-// Returns whether a tensor or module of that name belongs to a vision or audio part.
-bool is_multimodal_tensor(std::string_view name);
 
 // Gives the tensors of a folder the names and layout of a GGUF file of the model, and the source
 // the metadata of `config`. Separate experts are stacked, and quantized matrices become integer

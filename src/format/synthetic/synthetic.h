@@ -54,6 +54,13 @@ struct ModelPreset : Geometry {
   };
   struct Latent {  // LatentConfig
     uint32_t rank = 0, q_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, value_dim = 0;
+    uint32_t unrotated_every = 0;  // every n-th layer has no RoPE; 0: all have it
+    // a bit per layer: layers that read latent K of the last one of their kind
+    uint64_t sharing_layers = 0;
+    bool shares(uint32_t layer) const { return layer < 64 && (sharing_layers >> layer & 1) != 0; }
+    bool is_rotated(uint32_t layer) const {
+      return unrotated_every == 0 || (layer + 1) % unrotated_every != 0;
+    }
   };
   struct Kinds {                     // kinds of layers (catalogue/families/gemma.cpp)
     uint32_t global_every = 0;       // every n-th layer has full attention; 0: all layers are alike

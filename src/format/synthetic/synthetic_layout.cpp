@@ -183,6 +183,20 @@ void add_expert_keys(const ModelPreset& p, const AddKey& add) {
   add("expert_shared_feed_forward_length", uint64_t{p.experts.shared_ffn_dim});
 }
 
+void add_latent_layer_keys(const ModelPreset& p, const AddKey& add) {
+  std::vector<bool> rotated;
+  std::vector<uint64_t> sources;
+  uint64_t last[2] = {};  // layer with latent K of its own, without and with RoPE
+  for (uint32_t i = 0; i < p.n_layers; ++i) {
+    const bool is_rotated = p.latent.is_rotated(i);
+    if (!p.latent.shares(i)) last[is_rotated] = i;
+    rotated.push_back(is_rotated);
+    sources.push_back(last[is_rotated]);
+  }
+  add("rope.layers", std::move(rotated));
+  if (p.latent.sharing_layers != 0) add("attention.kv_source_layers", std::move(sources));
+}
+
 void add_latent_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Latent& l = p.latent;
   add("attention.kv_lora_rank", uint64_t{l.rank});
@@ -192,6 +206,7 @@ void add_latent_keys(const ModelPreset& p, const AddKey& add) {
   add("attention.key_length_mla", uint64_t{l.qk_nope_head_dim + l.qk_rope_head_dim});
   add("attention.value_length_mla", uint64_t{l.value_dim});
   add("rope.dimension_count", uint64_t{l.qk_rope_head_dim});
+  if (l.unrotated_every != 0) add_latent_layer_keys(p, add);
 }
 
 void add_indexer_keys(const ModelPreset& p, const AddKey& add) {

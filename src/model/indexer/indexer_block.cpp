@@ -18,11 +18,13 @@ IndexerBlock::Buffers IndexerBlock::Buffers::take(const ModelConfig& config, uin
     most.n_heads = std::max(most.n_heads, own.n_heads);
     most.head_dim = std::max(most.head_dim, own.head_dim);
     n_selected = std::max(n_selected, own.n_top > 0 ? own.n_lists() * own.n_listed() : 0);
+    most.has_input_norm = most.has_input_norm || own.has_input_norm;
     most.key_tokens = std::max(most.key_tokens, own.key_tokens);
   }
   if (n_selected > 0) buffers.count(n_rows_max * sizeof(uint32_t));  // rows_
   const uint32_t n_block_rows = most.has_block_keys() ? n_rows_max : 0;
   Buffers taken{.queries = buffers.take(n_rows_max, most.n_heads * most.head_dim),
+                .inputs = buffers.take(n_rows_max, most.has_input_norm ? config.model_dim : 0),
                 .keys = buffers.take(n_rows_max, most.head_dim),
                 .weights = buffers.take(n_rows_max - n_block_rows, most.n_heads),
                 .selected = buffers.take(n_rows_max, n_selected),
@@ -96,23 +98,22 @@ IndexTarget IndexerBlock::target(std::span<const KvRun> runs) const {
           .key_tokens = c.key_tokens};
 }
 
-void IndexerBlock::write(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes,
-                         std::span<const KvRun> runs) {
+void IndexerBlock::write(uint32_t layer, const Input& in, const RopeTables& ropes,
+                         QueryScaling& scaling) {
   layer_ = layer;
-  runs_ = runs;
+  runs_ = in.runs;
   const IndexerConfig& c = config();
-  rows_.resize(in.n_rows);
+  rows_.resize(in.rows.n_rows);
   std::iota(rows_.begin(), rows_.end(), 0);
   is_selected_ = std::ranges::all_of(
-      runs, [&](const KvRun& run) { return run.first_position + run.n_rows <= c.n_budget(); });
-  queries_ = buffers_.queries.slice(0, in.n_rows).columns(0, c.n_heads * c.head_dim);
-  const RopeAngles angles = ropes.angles(model_.config().layers[layer].attention().rope);
-  backend_.write_index(target(runs),
-                       c.has_block_keys() ? compute_block_keys(in) : compute_keys(in, angles));
-  if (!is_selected_) compute_queries(in, low_q, angles);
+      runs_, [&](const KvRun& run) { return run.first_position + run.n_rows <= c.n_budget(); });
+  queries_ = buffers_.queries.slice(0, in.rows.n_rows).columns(0, c.n_heads * c.head_dim);
+  backend_.write_index(target(runs_), c.has_block_keys() ? compute_block_keys(in.rows)
+                                                         : compute_keys(in.rows, ropes));
+  if (!is_selected_) compute_queries(in, ropes, scaling);
 }
 
-Rows IndexerBlock::compute_keys(Rows in, const RopeAngles& angles) {
+Rows IndexerBlock::compute_keys(Rows in, const RopeTables& ropes) {
   const IndexerConfig& c = config();
   const IndexerWeights& w = model_.layers()[layer_].attention.indexer;
   const Rows keys = buffers_.keys.slice(0, in.n_rows).columns(0, c.head_dim);
@@ -123,7 +124,7 @@ Rows IndexerBlock::compute_keys(Rows in, const RopeAngles& angles) {
     backend_.layer_norm(keys, w.key_norm.floats(), w.key_norm.floats() + c.head_dim,
                         IndexerConfig::kNormEps, keys);
   }
-  backend_.rope(keys, c.head_dim, c.pairing, angles);
+  rotate(keys, ropes);
   return keys;
 }
 
@@ -140,24 +141,39 @@ Rows IndexerBlock::compute_block_keys(Rows in) {
   return means;
 }
 
-void IndexerBlock::compute_queries(Rows in, Rows low_q, const RopeAngles& angles) {
+void IndexerBlock::compute_queries(const Input& in, const RopeTables& ropes,
+                                   QueryScaling& scaling) {
   const IndexerConfig& c = config();
   const IndexerWeights& w = model_.layers()[layer_].attention.indexer;
+  const uint32_t n_rows = in.rows.n_rows;
   const bool has_norm = w.query_norm.size() > 0;
-  backend_.matmul(has_norm ? in : low_q, *w.query, queries_);
+  Rows input = has_norm ? in.rows : in.low_q;
+  if (c.has_input_norm) {
+    input = buffers_.inputs.slice(0, n_rows);
+    backend_.layer_norm(in.rows, w.input_norm.floats(), w.input_norm.floats() + input.n_cols,
+                        IndexerConfig::kNormEps, input);
+  }
+  backend_.matmul(input, *w.query, queries_);
   if (has_norm) {
     backend_.rms_norm(queries_, w.query_norm.floats(), c.head_dim, model_.config().norm_eps,
                       queries_);
   }
-  backend_.rope(queries_, c.head_dim, c.pairing, angles);
+  rotate(queries_, ropes);
+  scaling.scale(w.ssmax, queries_, c.head_dim);
   if (c.has_block_keys()) {
-    weights_ = {buffers_.ones.data, in.n_rows, c.n_heads, 0};
+    weights_ = {buffers_.ones.data, n_rows, c.n_heads, 0};
   } else {
-    weights_ = buffers_.weights.slice(0, in.n_rows).columns(0, c.is_per_head() ? 0 : c.n_heads);
+    weights_ = buffers_.weights.slice(0, n_rows).columns(0, c.is_per_head() ? 0 : c.n_heads);
   }
   if (has_norm) return;
-  backend_.matmul(in, *w.weights, weights_);
+  backend_.matmul(in.rows, *w.weights, weights_);
   backend_.scale(weights_, 1.0f / std::sqrt(static_cast<float>(c.n_heads * c.head_dim)));
+}
+
+void IndexerBlock::rotate(Rows heads, const RopeTables& ropes) {
+  const AttentionConfig& a = model_.config().layers[layer_].attention();
+  if (!a.has_rope) return;
+  backend_.rope(heads, a.indexer.head_dim, a.indexer.pairing, ropes.angles(a.rope));
 }
 
 void IndexerBlock::select_rows(std::span<const KvRun> runs, uint32_t window) {

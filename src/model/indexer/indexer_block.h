@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "model/latent/query_scaling.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
 #include "model/recurrent/recurrent_block.h"
@@ -28,6 +29,7 @@ class IndexerBlock {
  public:
   struct Buffers {
     Rows queries;   // [n_rows_max, n_heads · head_dim]
+    Rows inputs;    // [n_rows_max, model_dim], if queries have a norm of their own
     Rows keys;      // [n_rows_max, head_dim]
     Rows weights;   // [n_rows_max, n_heads]
     Rows selected;  // [n_rows_max, n_lists · n_listed()], positions or blocks as integers
@@ -43,11 +45,14 @@ class IndexerBlock {
   IndexerBlock(const Model& model, Backend& backend, const LayerGroups& groups, KvType kv_type,
                const Buffers& buffers);
 
-  // Computes index keys, queries and weights of all rows of a step. in: the layer's normed input,
-  // low_q: the normed low-rank q, which indexers of latent attention read. `runs` is borrowed until
-  // the next call.
-  void write(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes,
-             std::span<const KvRun> runs);
+  struct Input {
+    Rows rows;   // the layer's normed input
+    Rows low_q;  // the normed low-rank q; no columns if there is none
+    std::span<const KvRun> runs;
+  };
+  // Computes index keys, queries and weights of all rows of a step. The runs are borrowed until the
+  // next call.
+  void write(uint32_t layer, const Input& in, const RopeTables& ropes, QueryScaling& scaling);
 
   // Starts a step with these positions; `states`, which has begun it, has the states of the
   // sequences. Only needed with blocks.
@@ -67,9 +72,10 @@ class IndexerBlock {
 
  private:
   const IndexerConfig& config() const { return model_.config().layers[layer_].attention().indexer; }
-  Rows compute_keys(Rows in, const RopeAngles& angles);
+  Rows compute_keys(Rows in, const RopeTables& ropes);
   Rows compute_block_keys(Rows in);
-  void compute_queries(Rows in, Rows low_q, const RopeAngles& angles);
+  void compute_queries(const Input& in, const RopeTables& ropes, QueryScaling& scaling);
+  void rotate(Rows heads, const RopeTables& ropes);
   void select_rows(std::span<const KvRun> runs, uint32_t window);
   IndexTarget target(std::span<const KvRun> runs) const;
 

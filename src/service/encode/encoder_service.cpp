@@ -48,18 +48,22 @@ Result<std::unique_ptr<Completion>> EncoderService::embed(EmbeddingRequest reque
   return std::make_unique<Encoding>(encoder_, id, n_tokens);
 }
 
-Result<PairPrompt> EncoderService::pair_prompt(std::string_view first,
-                                               std::string_view second) const {
-  if (card_.n_labels == 0) return ServiceApi::pair_prompt(first, second);
-  PairPrompt pair;
-  pair.ids = tokenizer_.tokenize(first, {.add_bos = true});
+Result<std::vector<PairPrompt>> EncoderService::pair_prompts(
+    std::string_view first, std::span<const std::string_view> seconds) const {
+  if (card_.n_labels == 0) return ServiceApi::pair_prompts(first, seconds);
+  std::vector<TokenId> begin = tokenizer_.tokenize(first, {.add_bos = true});
   const auto end = tokenizer_.eos();
-  if (pair_ == PairForm::kTwoEnds && end) pair.ids.push_back(*end);
-  pair.second_segment = static_cast<uint32_t>(pair.ids.size());
-  const auto ids = tokenizer_.tokenize(second, {.add_bos = false});
-  pair.ids.insert(pair.ids.end(), ids.begin(), ids.end());
-  if (end) pair.ids.push_back(*end);
-  return pair;
+  if (pair_ == PairForm::kTwoEnds && end) begin.push_back(*end);
+  std::vector<PairPrompt> pairs;
+  for (const std::string_view second : seconds) {
+    PairPrompt& pair = pairs.emplace_back();
+    pair.ids = begin;
+    pair.second_segment = static_cast<uint32_t>(begin.size());
+    const auto ids = tokenizer_.tokenize(second, {.add_bos = false});
+    pair.ids.insert(pair.ids.end(), ids.begin(), ids.end());
+    if (end) pair.ids.push_back(*end);
+  }
+  return pairs;
 }
 
 Result<std::string> EncoderService::detokenize(std::span<const TokenId> ids) const {

@@ -34,7 +34,8 @@ class EncoderService final : public ServiceApi {
   }
   Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                             std::shared_ptr<EmbeddingSink> sink) override;
-  Result<PairPrompt> pair_prompt(std::string_view first, std::string_view second) const override;
+  Result<std::vector<PairPrompt>> pair_prompts(
+      std::string_view first, std::span<const std::string_view> seconds) const override;
 
   std::vector<TokenId> tokenize(std::string_view text,
                                 const TokenizeOptions& options) const override {

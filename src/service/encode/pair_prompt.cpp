@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kQuery = "{query}", kDocument = "{document}";
 
-// A text whose `trusted` ranges are those of the prompt.
+// A text with the ranges that come from the prompt.
 struct Filled {
   std::string text;
   std::vector<TextRange> trusted;
@@ -23,33 +23,45 @@ struct Filled {
   }
 };
 
+// Returns the prompt, or a part of it, with the texts.
+Filled fill(std::string_view prompt, std::string_view query, std::string_view document) {
+  Filled filled;
+  while (true) {
+    const size_t at = std::min(prompt.find(kQuery), prompt.find(kDocument));
+    filled.add_prompt(prompt.substr(0, at));
+    if (at == std::string_view::npos) return filled;
+    prompt.remove_prefix(at);
+    const bool is_query = prompt.starts_with(kQuery);
+    filled.text += is_query ? query : document;
+    prompt.remove_prefix((is_query ? kQuery : kDocument).size());
+  }
+}
+
 }  // namespace
 
-PairPrompt make_pair_prompt(const Tokenizer& tokenizer, std::string_view prompt,
-                            std::string_view query, std::string_view document) {
-  Filled all, before, after;  // the whole, and what precedes and follows the last document
-  std::string_view rest = prompt;
-  while (true) {
-    const size_t at = std::min(rest.find(kQuery), rest.find(kDocument));
-    for (Filled* part : {&all, &after}) part->add_prompt(rest.substr(0, at));
-    if (at == std::string_view::npos) break;
-    const bool is_query = rest.substr(at).starts_with(kQuery);
-    rest.remove_prefix(at + (is_query ? kQuery : kDocument).size());
-    if (is_query) {
-      for (Filled* part : {&all, &after}) part->text += query;
-    } else {
-      before = all;
-      all.text += document;
-      after = {};
-    }
+std::vector<PairPrompt> make_pair_prompts(const Tokenizer& tokenizer, std::string_view prompt,
+                                          std::string_view query,
+                                          std::span<const std::string_view> documents) {
+  // The parts of the prompt before and after the last document.
+  const size_t last = std::min(prompt.rfind(kDocument), prompt.size());
+  const std::string_view before = prompt.substr(0, last);
+  const std::string_view after = prompt.substr(std::min(last + kDocument.size(), prompt.size()));
+  const auto n_tokens = [&](std::string_view part, std::string_view document) {
+    return fill(part, query, document).tokens(tokenizer).size();
+  };
+  const bool is_same = !before.contains(kDocument);  // for all documents
+  size_t n_before = is_same ? n_tokens(before, "") : 0;
+  const size_t n_after = n_tokens(after, "");
+  std::vector<PairPrompt> pairs;
+  for (const std::string_view document : documents) {
+    if (!is_same) n_before = n_tokens(before, document);
+    PairPrompt& pair = pairs.emplace_back();
+    pair.ids = fill(prompt, query, document).tokens(tokenizer);
+    pair.second_segment = static_cast<uint32_t>(std::min(n_before, pair.ids.size()));
+    pair.n_end_tokens =
+        static_cast<uint32_t>(std::min(n_after, pair.ids.size() - pair.second_segment));
   }
-  PairPrompt pair;
-  pair.ids = all.tokens(tokenizer);
-  const size_t n_before = before.tokens(tokenizer).size(), n_after = after.tokens(tokenizer).size();
-  pair.second_segment = static_cast<uint32_t>(std::min(n_before, pair.ids.size()));
-  pair.n_end_tokens =
-      static_cast<uint32_t>(std::min(n_after, pair.ids.size() - pair.second_segment));
-  return pair;
+  return pairs;
 }
 
 }  // namespace kvik

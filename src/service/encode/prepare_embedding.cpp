@@ -24,6 +24,19 @@ Request::Wants wants_of(Pooling pooling, const ModelCard& card) {
   return pooling == Pooling::kRank || pooling == Pooling::kLast ? kLastState : kHiddenStates;
 }
 
+// Checks that the first text of a pair leaves room for the second.
+Result<void> check_first_text(const EmbeddingRequest& request, const ModelCard& card) {
+  if (!request.engine.second_segment) return {};
+  const uint32_t n_first = *request.engine.second_segment + request.n_end_tokens;
+  const size_t n_max = request.truncate_to ? request.engine.prompt.size() : card.n_ctx_max;
+  if (n_first <= n_max) return {};
+  return fail(ErrorCode::kContextLength,
+              fmt::format("{} has {} tokens with its prompt, expected fewer than the {} of a pair",
+                          request.first_field.empty() ? "the first text" : request.first_field,
+                          n_first, n_max),
+              std::string(request.first_field.empty() ? "prompt" : request.first_field));
+}
+
 }  // namespace
 
 Result<void> prepare_embedding(EmbeddingRequest& request, const Tokenizer& tokenizer,
@@ -48,14 +61,7 @@ Result<void> prepare_embedding(EmbeddingRequest& request, const Tokenizer& token
         *request.truncate_to == 0 ? card.n_ctx_max : std::min(*request.truncate_to, card.n_ctx_max);
     cut(to_run.prompt, n_max, request.n_end_tokens, tokenizer);
   }
-  if (to_run.second_segment.value_or(0) + request.n_end_tokens > to_run.prompt.size()) {
-    return fail(
-        ErrorCode::kContextLength,
-        fmt::format("the first text of a pair has {} tokens, expected fewer than the {} of "
-                    "a truncated pair",
-                    to_run.second_segment.value_or(0) + request.n_end_tokens, to_run.prompt.size()),
-        "prompt");
-  }
+  TRY(check_first_text(request, card));
   to_run.max_tokens = 0;
   to_run.wants = wants_of(*request.pooling, card);
   return {};

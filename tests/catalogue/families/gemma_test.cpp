@@ -151,7 +151,7 @@ TEST(LayerKinds, lists_of_another_length_are_refused_by_name) {
   EXPECT_THAT(Keys().set("attention.sliding_window_pattern", std::vector<bool>(3)).error(),
               HasSubstr("'gemma4.attention.sliding_window_pattern' has 3 entries, expected 10"));
   EXPECT_THAT(Keys().set("attention.head_count_kv", std::vector<uint64_t>(10, 0)).error(),
-              HasSubstr("'gemma4.attention.head_count_kv' holds 0, expected 1 to"));
+              HasSubstr("'gemma4.attention.head_count_kv' is 0 in layer 0, expected 1 to"));
 }
 
 TEST(LayerKinds, a_layer_that_none_can_lend_k_and_v_is_refused) {

@@ -168,7 +168,7 @@ TEST(HfConfig, ling_3_states_a_bound_of_decays_and_limits_of_experts) {
                               more));
   };
   const FolderConfig c = read(ling(R"("layer_group_size":3,"num_nextn_predict_layers":1,
-      "partial_rotary_factor":0.5,"expert_swiglu_limit_list":[0,null,4],
+      "partial_rotary_factor":0.5,"expert_swiglu_limit_list":[0,null,4,0,0,0],
       "share_expert_swiglu_limit_list":[0,0,0,0,5,7,9,9])"));
   const auto model = read_config(c.metadata);
   ASSERT_TRUE(model) << model.error().message;
@@ -187,7 +187,11 @@ TEST(HfConfig, ling_3_states_a_bound_of_decays_and_limits_of_experts) {
            std::pair(R"("layer_group_size":4)", "expected a divisor of the 6 layers"),
            std::pair(R"("kda_lower_bound":0)", "expected a number < 0"),
            std::pair(R"("no_kda_lora":false)", "expected true"),
-           std::pair(R"("expert_swiglu_limit_list":[-1])", "expected a number ≥ 0"),
+           std::pair(R"("expert_swiglu_limit_list":[-1,0,0,0,0,0])", "a number of at least 0"),
+           std::pair(R"("expert_swiglu_limit_list":[1e39,0,0,0,0,0])",
+                     "'expert_swiglu_limit_list' is [1E39,0,0,0,0,0], expected a number"),
+           std::pair(R"("expert_swiglu_limit_list":[1,2])", "a number for each of 6 layers"),
+           std::pair(R"("kda_safe_gate":2)", "'kda_safe_gate' is 2, expected true"),
        }) {
     EXPECT_THAT(error_of(ling(more)).message, HasSubstr(message)) << more;
   }
@@ -195,11 +199,13 @@ TEST(HfConfig, ling_3_states_a_bound_of_decays_and_limits_of_experts) {
 
 TEST(HfConfig, blocks_of_nemotron_3_puzzle_state_what_differs_between_layers) {
   const auto puzzle = [](std::string_view blocks) {
-    return config(
+    std::string text = config(
         "nemotron_h_puzzle",
         fmt::format(R"("mamba_num_heads":4,"mamba_head_dim":16,"n_groups":2,"num_key_value_heads":2,
       "ssm_state_size":16,"hidden_act":null,"mlp_hidden_act":"relu2","block_configs":[{}])",
                     blocks));
+    constexpr std::string_view kLayers = R"("num_hidden_layers":6,)";
+    return text.erase(text.find(kLayers), kLayers.size());
   };
   constexpr const char* kBlocks = R"({"block_type":"mamba"},
       {"block_type":"moe","n_routed_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":32},
@@ -214,6 +220,10 @@ TEST(HfConfig, blocks_of_nemotron_3_puzzle_state_what_differs_between_layers) {
   EXPECT_EQ(model->layers[1].experts()->n_used, 2u);
   EXPECT_EQ(model->layers[3].experts()->n_used, 3u);
   EXPECT_EQ(model->layers[3].experts()->ffn_dim, 64u);
+  std::string other_number = puzzle(kBlocks);
+  other_number.insert(1, R"("num_hidden_layers":6,)");
+  EXPECT_THAT(error_of(other_number).message,
+              HasSubstr("'num_hidden_layers' is 6, expected the 4 of block_configs"));
   const std::string some = fmt::format("{},", kBlocks);
   for (const auto& [blocks, message] : {
            std::pair(std::string(""), "a list of 1 to 1024 objects"),
@@ -343,6 +353,47 @@ TEST(HfConfig, indexers_of_minimax_m3_are_flat_or_in_a_part_of_their_own) {
   EXPECT_THAT(error_of(m3(R"("layer_types":["full_attention","sliding_attention"])")).message,
               HasSubstr("for each of 6 layers"));
   EXPECT_THAT(error_of(m3(R"("swiglu_alpha":1.5)")).message, HasSubstr("expected 1.702"));
+}
+
+std::string large4(std::string_view more) {
+  return config("mistral_large4_text",
+                fmt::format(R"("kv_lora_rank":32,"qk_nope_head_dim":16,"qk_rope_head_dim":8,
+                               "v_head_dim":16,"n_routed_experts":8,"num_experts_per_tok":2,
+                               "moe_intermediate_size":32{}{})",
+                            more.empty() ? "" : ",", more));
+}
+
+TEST(HfConfig, layers_of_mistral_large_4_without_rope_are_a_list_or_an_interval) {
+  const auto rotated_of = [](std::string_view more) {
+    const auto model = read_config(read(large4(more)).metadata);
+    EXPECT_TRUE(model) << model.error().message;
+    std::string rotated;
+    for (const LayerConfig& layer : model->layers) {
+      rotated += layer.attention().has_rope ? 'R' : '-';
+    }
+    return rotated;
+  };
+  EXPECT_EQ(rotated_of(""), "RRR-RR");
+  EXPECT_EQ(rotated_of(R"("no_rope_layer_interval":2)"), "R-R-R-");
+  EXPECT_EQ(rotated_of(R"("no_rope_layers":[0,1,1,0,1,1,0,0])"), "-RR-RR");
+  const auto model = read_config(read(large4("")).metadata);
+  EXPECT_EQ(model->logit_soft_cap, 30.0f);
+  EXPECT_EQ(model->ropes.front().yarn.n_ctx_original, 512u);
+  EXPECT_NEAR(model->ropes.front().magnitude, 1, 1e-6);
+  EXPECT_FALSE(model->layers[0].experts());
+  EXPECT_EQ(model->layers[1].experts()->shared_ffn_dim, 32u);
+  for (const auto& [more, message] :
+       {std::pair(R"("no_rope_layers":[1,1])", "0 or 1 for each of 6 layers"),
+        std::pair(R"("no_rope_layers":[1,1,1,2,1,1])", "0 or 1 for each of 6 layers"),
+        std::pair(R"("kv_source_layers":[0,0])", "an earlier one for each of 6 layers"),
+        std::pair(R"("kv_source_layers":[0,2,2,3,4,5])", "an earlier one for each of 6 layers"),
+        std::pair(R"("n_group":2)", "'n_group' is 2, expected 1"),
+        std::pair(R"("attention_bias":true)", "'attention_bias' is true, expected false"),
+        std::pair(R"("rope_parameters":{"rope_type":"llama3","factor":8,"low_freq_factor":1,
+                     "high_freq_factor":4,"original_max_position_embeddings":512})",
+                  "expected default, linear or yarn")}) {
+    EXPECT_THAT(error_of(large4(more)).message, HasSubstr(message)) << more;
+  }
 }
 
 }  // namespace

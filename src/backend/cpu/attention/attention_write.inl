@@ -55,6 +55,7 @@ inline void write_latent_int8(const KvBlockLayout& layout, std::byte* block, uin
   std::byte* scales = block + size_t{key_dims(layout)} * kPageTokens + token * sizeof(float);
   const Range parts[] = {{0, layout.latent_dim}, {layout.latent_dim, layout.head_dim}};
   for (const Range& part : parts) {
+    if (part.begin == part.end) continue;  // there are no RoPE dimensions
     const float scale = write_key_levels(layout, block, token, k, part);
     __builtin_memcpy(scales, &scale, sizeof(float));
     scales += kPageTokens * sizeof(float);

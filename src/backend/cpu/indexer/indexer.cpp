@@ -6,6 +6,7 @@
 
 #include "backend/cpu/scratch.h"
 #include "base/check.h"
+#include "tensor/page_count.h"
 
 namespace kvik::cpu {
 namespace {
@@ -17,7 +18,7 @@ constexpr size_t kWaveScores = size_t{1} << 20;
 
 // Returns the number of scores of a row, of which n_keys are used: those of whole pages, of at most
 // kPageTokens keys.
-size_t padded(size_t n_keys) { return (n_keys + kPageTokens - 1) / kPageTokens * kPageTokens; }
+size_t padded(size_t n_keys) { return pages_for(n_keys) * kPageTokens; }
 
 size_t wave_scores(size_t stride) { return std::max(kWaveScores, stride); }
 

@@ -32,6 +32,7 @@ Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config) {
   for (uint32_t i = 0; i < config.n_layers; ++i) {
     LayerConfig& layer = config.layers[i];
     if (ffn_dims[i] == 0) {
+      TRY(check_absent_experts(keys.of_layer(i, config.n_listed_layers())));
       layer.feed_forward = NoFeedForward{};
       continue;
     }

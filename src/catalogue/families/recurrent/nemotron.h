@@ -60,27 +60,25 @@ inline constexpr MtpNames kNemotronHMtp{.head_prefix = "mtp.layers.",
                                         .is_in_model = false,
                                         .sign = "mtp.layers.0.eh_proj.weight"};
 // One model type for models with and without experts.
-inline constexpr FolderType kNemotronHFolders[] = {
-    {.model_type = "nemotron_h",
-     .defaults = R"({"norm_eps": 1e-5, "tie_word_embeddings": false, "num_key_value_heads": 8,
-                     "head_dim": 128, "norm_topk_prob": true, "n_groups": 8, "conv_kernel": 4,
-                     "ssm_state_size": 128, "mamba_num_heads": 128, "mamba_head_dim": 64})",
-     .has_experts = true,
-     .names = kNemotronHNames,
-     .gate_up_stack = "mixer.experts.up_proj",
-     .down_stack = "mixer.experts.down_proj",
-     .mtp = &kNemotronHMtp},
-    // Puzzle: experts that differ between layers. Its MTP head is ignored.
-    {.model_type = "nemotron_h_puzzle",
-     .defaults = R"({"norm_eps": 1e-5, "tie_word_embeddings": false, "num_key_value_heads": 8,
-                     "head_dim": 128, "norm_topk_prob": true, "n_groups": 8, "conv_kernel": 4,
-                     "ssm_state_size": 128, "mamba_num_heads": 128, "mamba_head_dim": 64})",
-     .has_experts = true,
-     .names = kNemotronHNames,
-     .gate_up_stack = "mixer.experts.up_proj",
-     .down_stack = "mixer.experts.down_proj",
-     .has_block_keys = true},
-};
+inline constexpr FolderType kNemotronHFolder{
+    .model_type = "nemotron_h",
+    .defaults = R"({"norm_eps": 1e-5, "tie_word_embeddings": false, "num_key_value_heads": 8,
+                    "head_dim": 128, "norm_topk_prob": true, "n_groups": 8, "conv_kernel": 4,
+                    "ssm_state_size": 128, "mamba_num_heads": 128, "mamba_head_dim": 64})",
+    .has_experts = true,
+    .names = kNemotronHNames,
+    .gate_up_stack = "mixer.experts.up_proj",
+    .down_stack = "mixer.experts.down_proj",
+    .mtp = &kNemotronHMtp};
+// Puzzle: experts that differ between layers. Its MTP head is ignored.
+consteval FolderType puzzle_folder() {
+  FolderType type = kNemotronHFolder;
+  type.model_type = "nemotron_h_puzzle";
+  type.has_block_keys = true;
+  type.mtp = &kLayerMtpNames;
+  return type;
+}
+inline constexpr FolderType kNemotronHFolders[] = {kNemotronHFolder, puzzle_folder()};
 
 // Nemotron 3, 4 and Minitron: layer norms whose weights are stored minus one.
 inline constexpr FolderType kNemotronPlainFolders[] = {

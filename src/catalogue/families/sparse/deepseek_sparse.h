@@ -1,6 +1,7 @@
 #pragma once
 
 #include "catalogue/families/shared_names.h"
+#include "catalogue/families/sparse/indexer_values.h"
 #include "catalogue/family.h"
 
 namespace kvik::families {
@@ -12,37 +13,32 @@ using enum TensorRole;
 Result<void> finish_deepseek32(const KeyReader& keys, ModelConfig& config);
 Result<void> finish_glm_dsa(const KeyReader& keys, ModelConfig& config);
 
-inline constexpr FolderValue kIndexerValues[] = {
-    {"index_n_heads", "attention.indexer.head_count"},
-    {"index_head_dim", "attention.indexer.key_length"},
-    {"index_topk", "attention.indexer.top_k"},
-};
+// Returns a folder type with the parts that both families have.
+consteval FolderType sparse_folder(std::string_view model_type, std::string_view defaults) {
+  return {.model_type = model_type,
+          .defaults = defaults,
+          .values = kIndexerValues,
+          .fixed = R"({"attention_bias": false})",
+          .has_experts = true,
+          .is_interleaved = true,
+          .names = kSharedExpertsNames};
+}
 
-inline constexpr FolderType kDeepseek32Folders[] = {
-    {.model_type = "deepseek_v32",
-     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": true,
-                     "routed_scaling_factor": 2.5, "first_k_dense_replace": 3,
-                     "scoring_func": "sigmoid", "n_group": 8, "topk_group": 4,
-                     "index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048})",
-     .values = kIndexerValues,
-     .fixed = R"({"attention_bias": false})",
-     .has_experts = true,
-     .is_interleaved = true,
-     .names = kSharedExpertsNames},
-};
-inline constexpr FolderType kGlmDsaFolders[] = {
-    {.model_type = "glm_moe_dsa",
-     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "norm_topk_prob": true,
-                     "routed_scaling_factor": 2.5, "first_k_dense_replace": 3,
-                     "scoring_func": "sigmoid", "n_group": 1, "topk_group": 1,
-                     "index_n_heads": 32, "index_head_dim": 128, "index_topk": 2048})",
-     .values = kIndexerValues,
-     .fixed = R"({"attention_bias": false})",
-     .has_experts = true,
-     .is_interleaved = true,
-     .names = kSharedExpertsNames,
-     .has_shared_indexers = true},
-};
+consteval FolderType with_shared_indexers(FolderType type) {
+  type.has_shared_indexers = true;
+  return type;
+}
+
+inline constexpr FolderType kDeepseek32Folders[] = {sparse_folder(
+    "deepseek_v32", R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": true,
+                        "routed_scaling_factor": 2.5, "first_k_dense_replace": 3,
+                        "scoring_func": "sigmoid", "n_group": 8, "topk_group": 4,
+                        "index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048})")};
+inline constexpr FolderType kGlmDsaFolders[] = {with_shared_indexers(sparse_folder(
+    "glm_moe_dsa", R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "norm_topk_prob": true,
+                       "routed_scaling_factor": 2.5, "first_k_dense_replace": 3,
+                       "scoring_func": "sigmoid", "n_group": 1, "topk_group": 1,
+                       "index_n_heads": 32, "index_head_dim": 128, "index_topk": 2048})"))};
 
 inline constexpr Family kDeepseekSparseFamilies[] = {
     {.name = "deepseek32",

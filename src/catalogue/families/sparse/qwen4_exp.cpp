@@ -20,7 +20,7 @@ constexpr uint64_t kMaxNgram = 8;
 constexpr uint64_t kMaxTaps = 16;
 constexpr uint64_t kMaxRows = std::numeric_limits<int32_t>::max();  // as in llama.cpp
 constexpr uint64_t kUsualPadding = 128;  // rows of the table are a multiple of this
-constexpr std::string_view kLayers = "ple.layers";
+constexpr std::string_view kNgramLayers = "ple.layers";
 constexpr std::string_view kMultipliers = "ple.layer_multipliers";
 constexpr std::string_view kRows = "ple.head_vocab_sizes";
 constexpr std::string_view kOffsets = "ple.head_offsets";
@@ -44,11 +44,11 @@ Result<uint64_t> rows_in_use(const KeyReader& keys, const NgramConfig& g) {
 
 Result<NgramConfig> read_ngrams(const KeyReader& keys, const ModelConfig& c) {
   NgramConfig g;
-  TRY_ASSIGN(const auto layers, keys.integers(kLayers, 1));
+  TRY_ASSIGN(const auto layers, keys.integers(kNgramLayers, 1));
   g.layer = static_cast<uint32_t>(std::min<uint64_t>(layers.front(), c.n_layers));
   if (g.layer >= c.n_layers || !std::holds_alternative<DeltaConfig>(c.layers[g.layer].mixer)) {
     return fail(ErrorCode::kUnsupported, fmt::format("'{}' is {}, expected a recurrent layer",
-                                                     keys.full(kLayers), layers.front()));
+                                                     keys.full(kNgramLayers), layers.front()));
   }
   TRY_ASSIGN(g.n_tokens, keys.count("ple.ngram_size", kMaxNgram));
   TRY_ASSIGN(g.heads_per_size, keys.count("ple.heads_per_ngram", kMaxHeads));
@@ -143,7 +143,7 @@ Result<void> finish_qwen4_exp(const KeyReader& keys, ModelConfig& config) {
       delta->has_sigmoid_gate = gate == "sigmoid";
     }
   }
-  if (keys.has(kLayers)) {
+  if (keys.has(kNgramLayers)) {
     TRY_ASSIGN(config.ngrams, read_ngrams(keys, config));
   }
   return read_indexers(keys, config);

@@ -18,6 +18,7 @@ namespace json = boost::json;
 constexpr const char* kBlocksFile = "config.json";
 constexpr const char* kBlocks = "block_configs";
 constexpr const char* kType = "block_type";
+constexpr const char* kLayers = "num_hidden_layers";
 // Keys of which the values of layers may differ.
 constexpr std::string_view kSizes[] = {"n_routed_experts", "num_experts_per_tok",
                                        "moe_intermediate_size",
@@ -82,9 +83,13 @@ Result<json::value> with_block_keys(json::value config) {
   json::object& all = config.get_object();
   TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kBlocksFile));
   TRY_ASSIGN(const std::vector<JsonObject> blocks, read_blocks(stated));
+  TRY_ASSIGN(const auto n_layers, stated.number(kLayers));
+  if (n_layers.value_or(blocks.size()) != blocks.size()) {
+    return stated.unexpected_value(kLayers, fmt::format("the {} of {}", blocks.size(), kBlocks));
+  }
   TRY_ASSIGN(const std::string pattern, read_pattern(blocks));
   TRY_ASSIGN(const auto keys, keys_of(blocks, pattern));
-  json::object added = {{"hybrid_override_pattern", pattern}, {"num_hidden_layers", blocks.size()}};
+  json::object added = {{"hybrid_override_pattern", pattern}, {kLayers, blocks.size()}};
   for (const auto& [key, letter] : keys) {
     json::array values;
     std::set<uint64_t> sizes;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,21 +63,31 @@ Result<void> read_kimi(const JsonObject& config, uint32_t n_layers, GgufKeys& ke
   return {};
 }
 
-// Reads a limit for each layer. A folder may list fewer or more layers, and null or 0 for none.
+// Numbers of layers with a limit: those of the model, and with MTP layers.
+struct LimitedLayers {
+  uint64_t n, n_all;
+};
+
+// Reads a limit for each layer, null or 0 for none. A folder may also list MTP layers, or more.
 Result<void> add_limits(const JsonObject& config, std::string_view from, std::string_view to,
-                        uint64_t n_layers, GgufKeys& keys) {
+                        const LimitedLayers& layers, GgufKeys& keys) {
   const json::value* value = config.find(from);
   if (!value || value->is_null()) return {};
   const json::array* list = value->if_array();
-  if (!list) return config.unexpected_value(from, "a number for each layer");
-  std::vector<double> limits(n_layers, 0.0);
-  for (size_t i = 0; i < std::min<size_t>(n_layers, list->size()); ++i) {
+  if (!list || list->size() < layers.n) {
+    return config.unexpected_value(from, fmt::format("a number for each of {} layers", layers.n));
+  }
+  std::vector<double> limits(layers.n_all, 0.0);
+  for (size_t i = 0; i < std::min<size_t>(layers.n_all, list->size()); ++i) {
     const json::value& limit = (*list)[i];
     if (limit.is_null()) continue;
-    if (!limit.is_number() || !(limit.to_number<double>() >= 0)) {
-      return config.unexpected_value(from, "a number ≥ 0 for each layer");
+    const double number = limit.is_number() ? limit.to_number<double>() : -1;
+    if (!(number >= 0 && number <= std::numeric_limits<float>::max())) {
+      return config.unexpected_value(
+          from, fmt::format("a number of at least 0 for each layer, at most {:.2g}",
+                            std::numeric_limits<float>::max()));
     }
-    limits[i] = limit.to_number<double>();
+    limits[i] = number;
   }
   keys.reals(to, std::move(limits));
   return {};
@@ -86,6 +97,7 @@ Result<void> add_limits(const JsonObject& config, std::string_view from, std::st
 Result<void> read_bailing(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
   constexpr const char* kArchitectures = "architectures";
   constexpr const char* kGroup = "layer_group_size";
+  constexpr const char* kSafeGate = "kda_safe_gate";
   constexpr std::string_view kOther = "BailingMoeV2_5ForCausalLM";
   TRY_ASSIGN(const auto architectures, config.texts(kArchitectures));
   if (std::ranges::count(architectures, kOther) > 0) {
@@ -96,6 +108,10 @@ Result<void> read_bailing(const JsonObject& config, uint32_t n_layers, GgufKeys&
   const char* head_key = config.find("linear_head_dim") ? "linear_head_dim" : "head_dim";
   TRY_ASSIGN(const uint32_t head_dim, config.count(head_key, kMaxHeadDim));
   TRY_ASSIGN(const uint32_t kernel_size, config.count("short_conv_kernel_size", kMaxDim));
+  if (const json::value* gate = config.find(kSafeGate);
+      gate && gate->is_number() && gate->to_number<double>() > 1) {
+    return config.unexpected_value(kSafeGate, "true", ErrorCode::kUnsupported);
+  }
   TRY_ASSIGN(const auto bound, config.real("kda_lower_bound"));
   if (!bound || !(*bound < 0)) return config.unexpected_value("kda_lower_bound", "a number < 0");
   std::vector<bool> attends;
@@ -117,9 +133,9 @@ Result<void> read_bailing(const JsonObject& config, uint32_t n_layers, GgufKeys&
   keys.flag("kda.safe_gate", true);
   keys.real("kda.gate_lower_bound", *bound);
   keys.number("ssm.conv_kernel", kernel_size);
-  const uint64_t n_all = n_layers + n_mtp_layers;
-  TRY(add_limits(config, "expert_swiglu_limit_list", "swiglu_clamp_exp", n_all, keys));
-  return add_limits(config, "share_expert_swiglu_limit_list", "swiglu_clamp_shexp", n_all, keys);
+  const LimitedLayers limited{n_layers, n_layers + n_mtp_layers};
+  TRY(add_limits(config, "expert_swiglu_limit_list", "swiglu_clamp_exp", limited, keys));
+  return add_limits(config, "share_expert_swiglu_limit_list", "swiglu_clamp_shexp", limited, keys);
 }
 
 }  // namespace

@@ -91,9 +91,10 @@ Result<EmbeddingsCall::Encoding> read_encoding(const JsonFields& fields) {
 }  // namespace
 
 Result<std::optional<uint32_t>> read_positive(const JsonFields& fields, std::string_view name) {
-  if (!is_below(fields, name, 1)) return fields.count<uint32_t>(name);
-  return refuse(name, fmt::format("{} is {}, expected at least 1", name,
-                                  json::serialize(*fields.find(name))));
+  const auto number = fields.count<uint32_t>(name);
+  if (number && number->value_or(1) >= 1) return number;
+  return refuse(name, fmt::format("{} is {}, expected an integer from 1 to {}", name,
+                                  json::serialize(*fields.find(name)), UINT32_MAX));
 }
 
 Result<std::optional<uint32_t>> read_truncation(const JsonFields& fields) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -47,10 +48,13 @@ Result<Texts> read_texts(std::string_view name, const json::value& value) {
   return texts;
 }
 
-// Returns the texts of the first of two fields that is there.
-Result<Texts> read_either(const JsonFields& fields, std::string_view name, std::string_view other) {
+// Returns the name of the first of two fields that is there; the first name if neither is.
+std::string_view either(const JsonFields& fields, std::string_view name, std::string_view other) {
+  return !fields.find(name) && fields.find(other) ? other : name;
+}
+
+Result<Texts> read_needed_texts(const JsonFields& fields, std::string_view name) {
   if (const json::value* value = fields.find(name)) return read_texts(name, *value);
-  if (const json::value* value = fields.find(other)) return read_texts(other, *value);
   return refuse(name, fmt::format("{} is missing", name));
 }
 
@@ -79,14 +83,17 @@ Result<void> add_pairs(const ServiceApi& service, const EmbeddingRequest& common
                             service.card().id, service.card().n_labels),
                 "model");
   }
-  for (size_t i = 0; i < second.size(); ++i) {
-    TRY_ASSIGN(PairPrompt pair,
-               service.pair_prompt(first.size() == 1 ? first.front() : first[i], second[i]));
-    call.call.requests.push_back(common);
-    Request& request = call.call.requests.back().engine;
-    request.prompt = std::move(pair.ids);
-    request.second_segment = pair.second_segment;
-    call.call.requests.back().n_end_tokens = pair.n_end_tokens;
+  const size_t n_each = first.size() == 1 ? second.size() : 1;  // texts compared with one
+  for (size_t i = 0; i < second.size(); i += n_each) {
+    TRY_ASSIGN(auto pairs, service.pair_prompts(first.size() == 1 ? first.front() : first[i],
+                                                std::span(second).subspan(i, n_each)));
+    for (PairPrompt& pair : pairs) {
+      call.call.requests.push_back(common);
+      Request& request = call.call.requests.back().engine;
+      request.prompt = std::move(pair.ids);
+      request.second_segment = pair.second_segment;
+      call.call.requests.back().n_end_tokens = pair.n_end_tokens;
+    }
   }
   return {};
 }
@@ -96,12 +103,14 @@ Result<void> add_pairs(const ServiceApi& service, const EmbeddingRequest& common
 Result<RerankCall> parse_rerank_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
   RerankCall out;
-  TRY_ASSIGN(const EmbeddingRequest common, read_common(fields, out.scores));
+  TRY_ASSIGN(EmbeddingRequest common, read_common(fields, out.scores));
   const json::value* query = fields.find("query");
   if (!query) return refuse("query", "query is missing");
   if (!query->is_string()) return wrong_type("query", "a string", *query);
+  common.first_field = "query";
   out.is_list = !fields.find("documents") && fields.find("texts");
-  TRY_ASSIGN(const Texts documents, read_either(fields, "documents", "texts"));
+  TRY_ASSIGN(const Texts documents,
+             read_needed_texts(fields, either(fields, "documents", "texts")));
   TRY_ASSIGN(out.top_n, read_positive(fields, "top_n"));
   TRY_ASSIGN(const auto returns_documents, fields.flag("return_documents"));
   TRY_ASSIGN(const auto returns_text, fields.flag("return_text"));
@@ -115,9 +124,10 @@ Result<RerankCall> parse_rerank_call(const ServiceApi& service, const RequestBod
 Result<ScoreCall> parse_score_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
   ScoreCall out;
-  TRY_ASSIGN(const EmbeddingRequest common, read_common(fields, out));
-  TRY_ASSIGN(const Texts first, read_either(fields, "text_1", "queries"));
-  TRY_ASSIGN(const Texts second, read_either(fields, "text_2", "documents"));
+  TRY_ASSIGN(EmbeddingRequest common, read_common(fields, out));
+  common.first_field = either(fields, "text_1", "queries");
+  TRY_ASSIGN(const Texts first, read_needed_texts(fields, common.first_field));
+  TRY_ASSIGN(const Texts second, read_needed_texts(fields, either(fields, "text_2", "documents")));
   if (first.size() != 1 && first.size() != second.size()) {
     return refuse("text_1", fmt::format("text_1 holds {} texts and text_2 holds {}, expected as "
                                         "many, or one text_1",

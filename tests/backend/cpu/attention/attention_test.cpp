@@ -76,7 +76,7 @@ TEST(Attention, equals_the_formula_with_a_soft_cap) {
 TEST(Attention, equals_the_formula_over_latent_keys_whose_beginning_is_v) {
   for (const auto& [type, open] : kPageKinds) {
     for (const auto& [latent, turning] :
-         {std::pair(32u, 16u), {48u, 8u}, {64u, 32u}, {192u, 64u}}) {
+         {std::pair(32u, 16u), {48u, 8u}, {64u, 32u}, {192u, 64u}, {32u, 0u}, {192u, 0u}}) {
       for (const uint32_t group : {1, 3, 20, 50}) {
         check({.type = type,
                .open = open,

@@ -1,4 +1,4 @@
-#include "model/latent_projection.h"
+#include "model/latent/latent_projection.h"
 
 #include <algorithm>
 
@@ -33,8 +33,8 @@ LatentProjection::Projected LatentProjection::project(uint32_t layer, Rows in,
   const uint32_t first_dim = l.q_rank ? l.q_rank : a.n_heads * l.q_dim();
   const Rows down = buffers_.down.slice(0, in.n_rows).columns(0, w.qkv->n_rows());
   const Rows first = down.columns(0, first_dim);
-  const Rows k = down.columns(first_dim, a.head_dim);
-  const Rows latent = k.columns(0, l.rank);
+  const uint32_t k_dim = a.shared_kv ? 0 : a.head_dim;
+  const Rows k = down.columns(first_dim, k_dim);
   backend_.matmul(in, *w.qkv, down);
 
   Rows raw = first;
@@ -43,21 +43,28 @@ LatentProjection::Projected LatentProjection::project(uint32_t layer, Rows in,
     raw = buffers_.queries.slice(0, in.n_rows).columns(0, a.n_heads * l.q_dim());
     backend_.matmul(first, *w.latent.q_up, raw);
   }
-  backend_.rms_norm(latent, w.latent.kv_norm.floats(), l.rank, eps, latent);
+  if (k_dim > 0) {
+    const Rows latent = k.columns(0, l.rank);
+    backend_.rms_norm(latent, w.latent.kv_norm.floats(), l.rank, eps, latent);
+  }
   if (a.has_rope) {
     const RopePairing pairing = ropes.pairing(a.rope);
     const RopeAngles angles = ropes.angles(a.rope);
     backend_.rope(raw.columns(l.qk_nope_head_dim, raw.n_cols - l.qk_nope_head_dim), l.q_dim(),
                   pairing, angles);
-    backend_.rope(k.columns(l.rank, l.qk_rope_head_dim), l.qk_rope_head_dim, pairing, angles);
+    if (k_dim > 0) {
+      backend_.rope(k.columns(l.rank, l.qk_rope_head_dim), l.qk_rope_head_dim, pairing, angles);
+    }
   }
 
   const HeadRows still{raw, a.n_heads, l.q_dim(), 0, l.qk_nope_head_dim};
   const HeadRows rope_rows{raw, a.n_heads, l.q_dim(), l.qk_nope_head_dim, l.qk_rope_head_dim};
   backend_.head_matmul(still, *w.latent.k_up, {q, a.n_heads, a.head_dim, 0, l.rank});
-  backend_.copy_heads(rope_rows, {q, a.n_heads, a.head_dim, l.rank, l.qk_rope_head_dim});
+  if (l.qk_rope_head_dim > 0) {
+    backend_.copy_heads(rope_rows, {q, a.n_heads, a.head_dim, l.rank, l.qk_rope_head_dim});
+  }
   return {.k = k,
-          .gate = down.columns(first_dim + a.head_dim, a.gate_dim()),
+          .gate = down.columns(first_dim + k_dim, a.gate_dim()),
           .low_q = down.columns(0, l.q_rank)};
 }
 

@@ -27,7 +27,7 @@ class LatentProjection {
       : model_(model), backend_(backend), buffers_(buffers) {}
 
   struct Projected {
-    Rows k;      // [n_rows, head_dim]
+    Rows k;      // [n_rows, head_dim]; no columns if the layer shares that of another
     Rows gate;   // [n_rows, gate_dim], of the output
     Rows low_q;  // [n_rows, q_rank], the normed low-rank q
   };

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string_view>
+
+namespace kvik::hf {
+
+// Returns whether a tensor or module of that name belongs to a vision or audio part.
+bool is_multimodal_tensor(std::string_view name);
+// Returns whether a tensor of that name belongs to such a part of Step 3.7.
+bool is_multimodal_tensor_of_step(std::string_view name);
+// Returns whether a tensor belongs to a head that drafts tokens and is not used, whatever the
+// prefix of the model's tensors.
+bool is_of_unused_head(std::string_view name);
+// Returns whether a tensor of an encoder belongs to a head for another task.
+bool is_of_other_task(std::string_view name);
+
+}  // namespace kvik::hf
