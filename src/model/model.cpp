@@ -365,8 +365,10 @@ class ModelLoader {
     tensors_.add_weight_bytes(divisors.size() * sizeof(float));
     for (const float divisor : divisors) {
       if (!(divisor > 0)) {
-        return fail(ErrorCode::kCorrupt, fmt::format("tensor '{}' holds {}, expected numbers > 0",
-                                                     name_of(TensorId{role}), divisor));
+        const auto index = source_.find(name_of(TensorId{role}));
+        return fail(ErrorCode::kCorrupt,
+                    fmt::format("tensor '{}' gives a divisor of {}, expected numbers > 0",
+                                source_.name_in_file(*index), divisor));
       }
     }
     return divisors;

@@ -73,6 +73,18 @@ class ModelFolder(FolderCase):
             f.write(struct.pack("<Q", len(text)) + text + raw[8 + n:] + bytes(12))
         self.assert_same_logits(path, folder)
 
+    def test_learned_factors_of_rope_have_an_end(self):
+        """Folders state the logarithm of each factor, GGUF files state divisors."""
+        made = make_hf_model.Folder(kvik.preset("test-mistrallarge4", "f32"))
+        made.tensors["lerope.alpha"] = (gguf_file.F32, np.full(8, 1e4, np.float32))
+        with tempfile.TemporaryDirectory() as folder:
+            folder_files.write_json(f"{folder}/config.json", made.config())
+            folder_files.write_vocabulary(folder, made.metadata)
+            folder_files.write_tensors(folder, made.tensors, 1)
+            done = kvik.run("logits", folder, "--tokens", "1,2")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b"tensor 'lerope.alpha' gives a divisor of 0, expected numbers > 0", done.stderr)
+
     def multimodal(self, preset, types, change=lambda tensors: None):
         """Returns the folder of a vision model whose text part is this preset."""
         made = make_hf_model.Folder(kvik.preset(preset, "bf16"))
