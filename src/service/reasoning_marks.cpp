@@ -15,6 +15,7 @@ struct KnownReasoningMarks {
 constexpr std::array kKnown = {
     KnownReasoningMarks{{"[THINK]", "[/THINK]"}, "[THINK]"},                   // Mistral
     KnownReasoningMarks{{"<seed:think>", "</seed:think>"}, "<seed:think>"},    // Seed
+    KnownReasoningMarks{{"<mm:think>", "</mm:think>"}, "<mm:think>"},          // MiniMax M3
     KnownReasoningMarks{{"<|channel>thought\n", "<channel|>"}, "<|channel>"},  // Gemma 4
     KnownReasoningMarks{{"<|START_THINKING|>", "<|END_THINKING|>"},
                         "<|START_THINKING|>"},  // Cohere

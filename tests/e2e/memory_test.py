@@ -56,7 +56,7 @@ class Plan(unittest.TestCase):
         self.assertEqual(p["buffers_bytes"], sum(p["buffers"].values()))
 
     def test_every_preset_is_known_by_its_name(self):
-        """KV bytes per token: 2 · layers · KV heads · head_dim · bytes per element."""
+        """KV bytes per token: 2 · layers · KV heads · head_dim · bytes per element, and index keys."""
         for name, (_, layers, _, _, kv_heads, head_dim, _, ctx, _, extra) in model_presets.PRESETS.items():
             for kv_type, element_bytes in ELEMENT_BYTES.items() if kvik.LONG or name.startswith("test-") else [("bf16", 2)]:
                 p = plan(name, kv_type=kv_type)
@@ -72,7 +72,11 @@ class Plan(unittest.TestCase):
                 else:
                     own = [extra.get("window_kv_heads", kv_heads) if i in extra.get("windowed", ()) else kv_heads
                            for i in range(layers) if state_layers.attends(extra, i, layers)]
-                    self.assertEqual(p["kv_bytes_per_token"], 2 * sum(own) * head_dim * element_bytes, name)
+                    index_bytes = 0
+                    if "block_indexer" in extra:
+                        index_bytes = (layers - extra.get("dense_layers", 0)) * extra["block_indexer"][1] * (4 if kv_type == "f32" else 2)
+                    both = head_dim + -(-head_dim // 16) * 16  # pages pad V
+                    self.assertEqual(p["kv_bytes_per_token"], sum(own) * both * element_bytes + index_bytes, name)
                 self.assertEqual(p["ctx"], ctx)
 
     def test_latent_and_windowed_caches_are_as_small_as_their_papers_say(self):

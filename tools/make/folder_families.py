@@ -89,12 +89,15 @@ OF = {
         **BLOCK_INDEXER, "ffn_gate_inp.weight": "block_sparse_moe.gate.weight", "exp_probs_b.bias": "block_sparse_moe.e_score_correction_bias",
         **{f"ffn_{part}_shexp.weight": f"block_sparse_moe.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}},
                    "keys": {"num_experts": "num_local_experts"}, "config": {
-                       "hidden_act": "swigluoai", "swiglu_alpha": 1.702, "swiglu_limit": 7.0, "moe_intermediate_size": None, "shared_expert_intermediate_size": None,
+                       "hidden_act": "swigluoai", "swiglu_alpha": 1.702, "swiglu_beta": 1.0, "swiglu_limit": 7.0, "use_gemma_norm": True,
+                       "use_qk_norm": True, "qk_norm_type": "per_head", "attention_output_gate": False, "scoring_func": "sigmoid", "use_routing_bias": True,
+                       "num_mtp_modules": 7, "num_nextn_predict_layers": 1, "moe_intermediate_size": None, "shared_expert_intermediate_size": None,
                        "intermediate_size": lambda key: key("expert_feed_forward_length"), "dense_intermediate_size": lambda key: key("feed_forward_length"),
                        "shared_intermediate_size": lambda key: key("expert_shared_feed_forward_length"), "n_shared_experts": 1, "moe_layer_freq": has_experts,
                        "routed_scaling_factor": MOE["routed_scaling_factor"], "rotary_dim": lambda key: key("rope.dimension_count"),
                        "sparse_attention_config": lambda key: {
                            "use_sparse_attention": True, "sparse_score_type": "max", "sparse_init_block": 0, "sparse_attention_freq": has_experts(key),
+                           "sparse_disable_index_value": has_experts(key),
                            **{name: key(f"attention.indexer.{part}") for name, part in BLOCK_INDEXER_KEYS}}}},
     "seed_oss": {"type": "seed_oss"},
     "exaone4": {"type": "exaone4", "config": {"layer_types": layer_types(4)}},

@@ -93,7 +93,7 @@ PRESETS = {
     "minimax-m2":     ("minimax-m2", 62, 3072, 48, 8, 128, 1536, 196608, 5e6,
                        {"experts": (256, 8, 1536), "rope_dims": 64, "keys": {"expert_gating_func": 2}}),
     # block_indexer: (heads, dimensions, selected blocks, tokens of a block, blocks that are always selected)
-    "minimax-m3":     ("minimax-m3", 60, 6144, 64, 4, 128, 12288, 524288, 5e6,
+    "minimax-m3":     ("minimax-m3", 60, 6144, 64, 4, 128, 12288, 1048576, 5e6,
                        {"experts": (128, 4, 3072, 3072), "rope_dims": 64, "dense_layers": 3, "block_indexer": (4, 128, 16, 128, 1),
                         "keys": {"expert_weights_scale": 2.0}}),
     "gpt-oss-20b":    ("gpt-oss", 24, 2880, 64, 8, 64, 2880, 131072, 1.5e5,

@@ -69,7 +69,7 @@ constexpr ModelPreset kPresets[] = {
     {{"devstral-small-2", "mistral3", 40, 5120, 32, 8, 128, 32768, 393216, 1e8f, 0, 131072, false}, {}, {.scaling = "yarn", .factor = 48.0f, .n_ctx_original = 8192, .log_multiplier = 1.0f}, {}, 0.1f},
     {{"glm-4.5-air", "glm4moe", 46, 4096, 96, 8, 128, 10944, 131072, 1e6f, 0, 151552, false}, {128, 8, 1408, 1408, 1, 1.0f, true}, {.n_dims = 64}, {}, 0, false},
     {{"minimax-m2", "minimax-m2", 62, 3072, 48, 8, 128, 1536, 196608, 5e6f, 0, 200064, false}, {256, 8, 1536}, {.n_dims = 64}},
-    {{"minimax-m3", "minimax-m3", 60, 6144, 64, 4, 128, 12288, 524288, 5e6f, 0, 200064, false}, {128, 4, 3072, 3072, 3, 2.0f}, {.n_dims = 64}, {}, 0, true, true, {}, {}, {}, {}, 0, 0, 0, 0, 0, 0, 0, {4, 128, 16, 0, 128, 1}},
+    {{"minimax-m3", "minimax-m3", 60, 6144, 64, 4, 128, 12288, 1048576, 5e6f, 0, 200064, false}, {128, 4, 3072, 3072, 3, 2.0f}, {.n_dims = 64}, {}, 0, true, true, {}, {}, {}, {}, 0, 0, 0, 0, 0, 0, 0, {4, 128, 16, 0, 128, 1}},
     {{"gpt-oss-20b", "gpt-oss", 24, 2880, 64, 8, 64, 2880, 131072, 1.5e5f, 128, 201088, false}, {32, 4, 2880}, {.scaling = "yarn", .factor = 32.0f, .n_ctx_original = 4096}},
     {{"gpt-oss-120b", "gpt-oss", 36, 2880, 64, 8, 64, 2880, 131072, 1.5e5f, 128, 201088, false}, {128, 4, 2880}, {.scaling = "yarn", .factor = 32.0f, .n_ctx_original = 4096}},
     {{"deepseek-v2-lite", "deepseek2", 27, 2048, 16, 1, 576, 10944, 163840, 1e4f, 0, 102400, false}, {64, 6, 1408, 2816, 1, 1.0f}, {.scaling = "yarn", .factor = 40.0f, .n_ctx_original = 4096, .log_multiplier = 0.0707f}, {}, 0, true, false, {512, 0, 128, 64, 128}},

@@ -346,6 +346,7 @@ TEST(HfConfig, indexers_of_minimax_m3_are_flat_or_in_a_part_of_their_own) {
   EXPECT_EQ(model->ffn_dim, 96u);
   EXPECT_EQ(model->widest_experts().ffn_dim, 160u);
   for (const auto& [more, message] : {std::pair(R"("sparse_init_block":1)", "expected 0"),
+                                      std::pair(R"("use_sparse_attention":false)", "expected true"),
                                       std::pair(R"("sparse_score_type":"mean")", "expected max")}) {
     EXPECT_THAT(error_of(m3(fmt::format(kPart, std::string(",") + more))).message,
                 HasSubstr(message));

@@ -371,7 +371,8 @@ TEST_F(Forms, reasoning_precedes_the_constrained_answer) {
 }
 
 TEST_F(Forms, reasoning_ends_at_the_mark_of_the_template) {
-  for (const std::string_view chat_template : {"[THINK]", "<seed:think>", "<|START_THINKING|>"}) {
+  for (const std::string_view chat_template :
+       {"[THINK]", "<seed:think>", "<mm:think>", "<|START_THINKING|>"}) {
     AnswerSyntax syntax{.reasoning_marks = &find_reasoning_marks(chat_template)};
     AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kReasoning, syntax);
     say(pet, "a cat] </think> >");

@@ -52,7 +52,9 @@ inline constexpr std::string_view kMiniMaxM3Defaults =
         "intermediate_size": 3072, "shared_intermediate_size": 3072, "rope_theta": 5e6,
         "routed_scaling_factor": 2.0, "index_n_heads": 4, "index_head_dim": 128,
         "index_block_size": 128, "index_topk_blocks": 16, "index_local_blocks": 1})";
-inline constexpr std::string_view kMiniMaxM3Fixed = R"({"swiglu_alpha": 1.702})";
+inline constexpr std::string_view kMiniMaxM3Fixed =
+    R"({"swiglu_alpha": 1.702, "swiglu_beta": 1.0, "use_gemma_norm": true, "use_qk_norm": true,
+        "qk_norm_type": "per_head", "attention_output_gate": false, "use_routing_bias": true})";
 
 inline constexpr FolderType kMiniMaxM3Folders[] = {
     {.model_type = "minimax_m3",

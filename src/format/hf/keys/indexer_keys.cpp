@@ -71,6 +71,10 @@ constexpr const char* kFullLayer = "full_attention";
 
 // Checks what MiniMax's folders could state, but Transformers does not know.
 Result<void> check_sparse_keys(const JsonObject& sparse) {
+  TRY_ASSIGN(const auto is_used, sparse.flag("use_sparse_attention"));
+  if (!is_used.value_or(true)) {
+    return sparse.unexpected_value("use_sparse_attention", "true", ErrorCode::kUnsupported);
+  }
   TRY_ASSIGN(const auto score, sparse.text("sparse_score_type"));
   if (score.value_or("max") != "max") {
     return sparse.unexpected_value("sparse_score_type", "max", ErrorCode::kUnsupported);
