@@ -20,8 +20,8 @@ FOLDER = os.path.join(kvik.ROOT, "tests/e2e/transformers")
 BOUND = 2e-5  # relative to the largest logit
 
 
-def write_safetensors(path, shapes, integers):
-    header, at = {}, 0
+def write_safetensors(path, shapes, integers=None):
+    header, at, integers = {}, 0, integers or {}
     for name, shape in {**shapes, **{name: [len(values)] for name, values in integers.items()}}.items():
         n = (8 if name in integers else 4) * int(np.prod(shape))
         header[name] = {"dtype": "I64" if name in integers else "F32", "shape": shape, "data_offsets": [at, at + n]}

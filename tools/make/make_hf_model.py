@@ -198,7 +198,7 @@ class Folder:
             for i, expert in enumerate(x):
                 self.tensors[prefix + self.expert_name(part, i)] = (t, expert)
             return
-        if part in ("indexer.q_proj.weight", "indexer.k_proj.weight"):
+        if self.arch == "qwen4exp" and part in ("indexer.q_proj.weight", "indexer.k_proj.weight"):
             both = prefix + "self_attn.indexer.index_qk_proj.weight"
             self.tensors[both] = (t, np.concatenate([self.tensors[both][1], x]) if both in self.tensors else x)
             return

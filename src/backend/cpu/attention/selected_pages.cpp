@@ -6,6 +6,7 @@
 #include "backend/cpu/scratch.h"
 #include "backend/layout/kv_block.h"
 #include "base/check.h"
+#include "tensor/page_count.h"
 
 namespace kvik::cpu {
 namespace {
@@ -62,8 +63,6 @@ void copy_token(const TokenLayout& layout, const std::byte* from, uint32_t token
   }
 }
 
-uint32_t pages_of(uint32_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
-
 }  // namespace
 
 size_t SelectedPages::n_rows_max() const { return std::max<size_t>(kFewRows, pool_.n_threads()); }
@@ -72,15 +71,15 @@ uint64_t SelectedPages::scratch_bytes(const HeadsUse& use) const {
   if (use.n_top == 0) return 0;
   const KvBlockLayout layout = layout_of(use.kv);
   return n_rows_max() *
-         (pages_of(use.n_top) * layout.head_bytes() + layout.open_layout().head_bytes());
+         (pages_for(use.n_top) * layout.head_bytes() + layout.open_layout().head_bytes());
 }
 
 void SelectedPages::reserve(const HeadsUse& use) {
   if (use.n_top == 0) return;
   const KvBlockLayout layout = layout_of(use.kv);
-  grow(pages_, n_rows_max() * pages_of(use.n_top) * layout.head_bytes(), memory_);
+  grow(pages_, n_rows_max() * pages_for(use.n_top) * layout.head_bytes(), memory_);
   grow(open_, n_rows_max() * layout.open_layout().head_bytes(), memory_);
-  addresses_.reserve(n_rows_max() * pages_of(use.n_top));
+  addresses_.reserve(n_rows_max() * pages_for(use.n_top));
   open_addresses_.reserve(n_rows_max());
   runs_.reserve(n_rows_max());
   rows_.reserve(n_rows_max());
@@ -93,7 +92,7 @@ void SelectedPages::gather(const KvTarget& kv, uint32_t n_top, std::span<const S
   geometry_.n_layers = 1;
   reserve({geometry_, 1, n_top});
   const KvBlockLayout layout = layout_of(geometry_);
-  const size_t n_pages = pages_of(n_top);
+  const size_t n_pages = pages_for(n_top);
   const size_t open_bytes = layout.open_layout().head_bytes();
   addresses_.clear();
   open_addresses_.clear();
@@ -112,7 +111,8 @@ void SelectedPages::gather(const KvTarget& kv, uint32_t n_top, std::span<const S
     const uint32_t n_open = n_top - n_sealed;
     // The row's position among its tokens: in the open page if there are tokens in it.
     const uint32_t position =
-        n_open > 0 ? pages_of(n_sealed) * kPageTokens + n_open - 1 : n_sealed - 1;
+        n_open > 0 ? static_cast<uint32_t>(pages_for(n_sealed)) * kPageTokens + n_open - 1
+                   : n_sealed - 1;
     runs_.push_back({.pages = std::span(addresses_).subspan(i * n_pages, n_pages),
                      .first_position = position,
                      .first_row = row.row,
