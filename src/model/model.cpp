@@ -255,6 +255,7 @@ class ModelLoader {
     TRY_ASSIGN(g.conv_norm, tensors_.vectors({kNgramConvNorm}, config.layer));
     TRY_ASSIGN(const auto taps, tensors_.host_vectors({kNgramConv}, config.layer));
     g.conv = tensors_.keep(spread_taps(taps, config));
+    tensors_.add_weight_bytes(gap_bytes(config_));
     return {};
   }
 

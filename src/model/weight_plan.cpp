@@ -63,4 +63,10 @@ Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& ta
   return plan;
 }
 
+uint64_t gap_bytes(const ModelConfig& config) {
+  if (!config.ngrams) return 0;
+  const uint64_t n_gaps = config.ngrams->n_taps() - config.ngrams->kernel_size;
+  return n_gaps * config.hyper->n * config.model_dim * sizeof(float);
+}
+
 }  // namespace kvik

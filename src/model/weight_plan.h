@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
 #include "format/model_source.h"
 
@@ -21,6 +22,9 @@ struct WeightPlan {
 // compute with; names the tensor.
 Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& table,
                                 const Backend& backend);
+
+// Returns the bytes of the zeros that are stored between the taps of the n-grams' convolution.
+uint64_t gap_bytes(const ModelConfig& config);
 
 // Returns the different kinds of all tensors that are matrices, each listed once.
 std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors, const TensorTable& table);

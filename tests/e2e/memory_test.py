@@ -75,6 +75,9 @@ class Plan(unittest.TestCase):
                     index_bytes = 0
                     if "block_indexer" in extra:
                         index_bytes = (layers - extra.get("dense_layers", 0)) * extra["block_indexer"][1] * (4 if kv_type == "f32" else 2)
+                    if "blocks" in extra:  # a key for each block
+                        _, index_dim, _, block = extra["blocks"]
+                        index_bytes = len(own) * index_dim // block * (4 if kv_type == "f32" else 2)
                     both = head_dim + -(-head_dim // 16) * 16  # pages pad V
                     self.assertEqual(p["kv_bytes_per_token"], sum(own) * both * element_bytes + index_bytes, name)
                 self.assertEqual(p["ctx"], ctx)

@@ -46,6 +46,7 @@ struct Planned {
           tensor.name.starts_with("rope_") || tensor.name.ends_with("exp_probs_b.bias") ||
           tensor.name.ends_with("ffn_down_exps.scale") ||
           tensor.name.ends_with("layer_output_scale.weight") ||
+          tensor.name.find("ssmax.") != std::string::npos ||
           (!is_mamba && (tensor.name.ends_with("ssm_dt.bias") || tensor.name.ends_with("ssm_a") ||
                          tensor.name.ends_with("ssm_d")));
       if (is_on_host) n_bytes += tensor.n_bytes;

@@ -335,8 +335,8 @@ TEST(Blocks, any_bytes_mean_what_numpy_reads) {
   std::ofstream(folder + "/make.py")
       << "import sys, numpy as np\n"
          "sys.path.insert(0, '" KVIK_SOURCE_DIR
-         "/tools/make'); sys.dont_write_bytecode = True\n"
-         "import make_model as m, reference_logits as r\n"
+         "/tools/oracle'); sys.dont_write_bytecode = True\n"
+         "import gguf_file as m, reference_logits as r\n"
          "for name in '" +
              names +
              "'.split():\n"
@@ -363,14 +363,14 @@ TEST(Blocks, any_bytes_mean_what_numpy_reads) {
 }
 
 // The two are written apart from each other, in numpy and here.
-TEST(Blocks, quantized_bytes_are_those_of_make_model_py) {
+TEST(Blocks, quantized_bytes_are_those_of_gguf_file_py) {
   const std::string folder = ::testing::TempDir() + "kvik_blocks_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
   const std::string script =
       "import sys, numpy as np\n"
       "sys.path.insert(0, '" KVIK_SOURCE_DIR
-      "/tools/make'); sys.dont_write_bytecode = True\n"
-      "import make_model as m\n"
+      "/tools/oracle'); sys.dont_write_bytecode = True\n"
+      "import gguf_file as m\n"
       "x = (np.random.default_rng(3).standard_normal((64, 160)) * 0.3).astype(np.float32)\n"
       "x[3, :32] = 0\n"
       "x.flat[512:800] = -0.5; x.flat[1024:1344] = 0.75; x[40] = 0; x[41] *= 1e4\n"

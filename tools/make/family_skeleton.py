@@ -30,9 +30,10 @@ IGNORED_KEYS = re.compile(r"dropout|_range$|router_aux|^output_|^use_cache$|_tok
 # Keys that other keys or the tensors imply.
 IMPLIED_KEYS = {"qk_head_dim", "qkv_bias", "attention_out_bias", "no_rope_layer_interval", "topk_method", "moe_layer_end_index", "moe_norm_min",
                 "enable_moe_fp32_combine", "swiglu_alpha", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "reorder_and_upcast_attn",
-                "moe_layers"}
+                "moe_layers", "number_of_conv_states"}
 MLP_NAMES = ("gate_proj.weight", "up_proj.weight", "down_proj.weight")
 XIELU = re.compile(r"N\.mlp\.act_fn\.(alpha_[pn]|beta|eps)")  # keys in GGUF files (src/format/hf/xielu.h)
+NGRAMS = re.compile(r"N\.ple\.ple_embedding\.\w+\.weight")  # src/format/hf/parts/ngram_tensors.h
 
 
 def read(path):
@@ -65,7 +66,7 @@ class Catalogue:
 
 
 def patterns(tensors):
-    """Returns {name without prefix, layer and expert numbers: shape of the first}, for tensors of layers with a leading "N."."""
+    """Returns {name without prefix and numbers of layers, experts and shards: shape of the first}, for tensors of layers with a leading "N."."""
     found = {}
     for name, shape in tensors.items():
         if IGNORED_TENSORS.search(name):
@@ -78,6 +79,7 @@ def patterns(tensors):
         layer = LAYER.match(name)
         if layer:
             name = "N." + layer[2]
+        name = re.sub(r"\.shard_\d+\.", ".", name)
         found.setdefault(re.sub(r"\b(experts|altup_\w*projections)\.\d+\.", r"\1.{}.", name), shape)
     return found
 
@@ -111,7 +113,7 @@ class Family:
             self.roles[role].add(tuple(shape or ()))
         elif name in self.catalogue.stacks:
             self.roles["kExpertUp"].add(())
-        elif not XIELU.fullmatch(pattern):
+        elif not XIELU.fullmatch(pattern) and not NGRAMS.fullmatch(pattern):
             self.unplaced[pattern] = shape
 
     def has(self, *roles):

@@ -91,6 +91,16 @@ inline void cap_scores(const ScoreRow& row, float query_scale, float cap) {
   });
 }
 
+// Subtracts the maximum from the scores.
+inline void subtract_top(const ScoreRow& row, float top) {
+  row.for_tiles(
+      [&](uint32_t t, auto) { store(row.scores + t, sub(load(row.scores + t), set1(top))); });
+}
+
+// If a row's maximum, in powers of two, is at least this, the rounding of products would exceed
+// 1/16, so the maximum is subtracted from the scores first.
+constexpr float kHugeScore = 0x1p20f;
+
 struct WeightSums {
   float total;   // Σ p
   float weight;  // Σ w
@@ -241,10 +251,15 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
     const uint32_t pair = chunk.begin + m;
     const float to_natural = cap != 0.0f ? 1.0f : block.query_scale[pair];
     const float to_binary = to_natural * 0x1.715476p+0f;  // 1 / ln 2
+    float top = maxima[m];
+    if (!(__builtin_fabsf(top * to_binary) < kHugeScore)) {
+      subtract_top(rows[m], top);
+      top = 0.0f;
+    }
     const WeightSums sums =
-        value_scales ? weights_of_scores(rows[m], to_binary, maxima[m], ahead,
+        value_scales ? weights_of_scores(rows[m], to_binary, top, ahead,
                                          [=](uint32_t t) { return load(value_scales + t); })
-                     : weights_of_scores(rows[m], to_binary, maxima[m], ahead,
+                     : weights_of_scores(rows[m], to_binary, top, ahead,
                                          [](uint32_t) { return set1(1.0f); });
     block.split.top[pair] = maxima[m] * to_natural;
     block.split.total[pair] = sums.total;

@@ -25,6 +25,7 @@ constexpr uint32_t kTokensOfThread = kSplitTokens / kAttendThreads;
 constexpr uint32_t kQueryPiece = 64;
 // Numbers of levels of weights: see steps_of_weights() of attention_int8_weights.inl.
 constexpr float kFewSteps = 255.0f, kManySteps = 32767.0f, kMeanLevel = 64.0f;
+constexpr float kHugeScore = 0x1p20f;  // see attention_int8_weights.inl
 
 // Shared memory of a thread block, for all splits of the current pairs.
 struct AttendShared {
@@ -401,12 +402,15 @@ struct Attending {
     const float split_top = max_of_16(most);
     const float to_natural = is_capped ? 1.0f : query_scale;
     const float to_binary = to_natural * 0x1.715476p+0f;  // 1 / ln 2
-    const float minus_top = -split_top * to_binary;
+    const bool is_huge = !(fabsf(split_top * to_binary) < kHugeScore);
+    const float base = is_huge ? split_top : 0.0f;
+    const float minus_top = is_huge ? 0.0f : -split_top * to_binary;
     const bool is_one_group = layout().n_value_groups == 1;
     float sum = 0.0f;
     WeightSums sums;
     each_own(own, [&](uint32_t token) {
-      const float p = power_of_2(max_of(fmaf(score(token), to_binary, minus_top), -100.0f));
+      const float below = fmaf(score(token) - base, to_binary, minus_top);
+      const float p = power_of_2(max_of(below, -100.0f));
       const float w = is_one_group ? p * value_scale(token, 0) : p;
       sum = sum + p;
       sums.weight = sums.weight + w;

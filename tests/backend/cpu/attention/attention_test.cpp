@@ -288,6 +288,21 @@ TEST(Attention, pages_outside_the_window_are_not_touched) {
   }
 }
 
+TEST(Attention, huge_scores_give_finite_results_and_the_same_bits_on_all_sets) {
+  for (const auto& [type, open] : kPageKinds) {
+    for (const float sharpness : {1e6f, 1e12f, 1e25f}) {
+      const Case c{
+          .type = type, .open = open, .n_tokens = 700, .n_rows = 20, .sharpness = sharpness};
+      const Sequence sequence(c);
+      const std::vector<float> expected = sequence.attend(instruction_sets().front());
+      for (const float x : expected) ASSERT_TRUE(std::isfinite(x)) << c;
+      for (const InstructionSet* isa : sets_here()) {
+        EXPECT_TRUE(same_bytes(sequence.attend(*isa), expected)) << isa->name << " " << c;
+      }
+    }
+  }
+}
+
 TEST(Attention, overflowing_scores_do_not_crash) {
   for (const auto& [type, open] : kPageKinds) {
     const Case c{.type = type, .open = open, .n_tokens = 600, .n_rows = 9};
