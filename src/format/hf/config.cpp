@@ -246,13 +246,21 @@ Result<void> check_sparse_layers(const JsonObject& config) {
 
 // Reads the number of first layers without experts from the list of all layers.
 Result<void> read_mlp_types(const JsonObject& config, GgufKeys& keys) {
-  TRY_ASSIGN(std::vector<std::string> types, config.texts("mlp_layer_types"));
+  std::string_view key = "mlp_layer_types";
+  TRY_ASSIGN(std::vector<std::string> types, config.texts(key));
   const json::value* frequency = config.find("moe_layer_freq");
-  if (types.empty() && frequency && frequency->is_array()) {
-    TRY_ASSIGN(const std::vector<uint64_t> numbers, config.numbers("moe_layer_freq"));
+  const bool has_numbers = types.empty() && frequency && frequency->is_array();
+  if (has_numbers) {
+    key = "moe_layer_freq";
+    TRY_ASSIGN(const std::vector<uint64_t> numbers, config.numbers(key));
     for (const uint64_t number : numbers) types.emplace_back(number ? "sparse" : "dense");
   }
   if (types.empty()) return {};
+  TRY_ASSIGN(const auto n_layers, config.number("num_hidden_layers"));
+  if (types.size() < n_layers.value_or(0)) {
+    return config.unexpected_value(key, fmt::format("an entry for each of {} layers", *n_layers),
+                                   ErrorCode::kCorrupt);
+  }
   const auto first = std::ranges::find(types, "sparse");
   const bool is_known =
       std::all_of(types.begin(), first, [](auto& type) { return type == "dense"; });
@@ -260,8 +268,9 @@ Result<void> read_mlp_types(const JsonObject& config, GgufKeys& keys) {
     keys.number("leading_dense_block_count", static_cast<uint64_t>(first - types.begin()));
     return {};
   }
-  return config.unexpected_value("mlp_layer_types", "dense for the first layers, sparse after them",
-                                 ErrorCode::kUnsupported);
+  const auto* expected = has_numbers ? "0 for the first layers, 1 after them"
+                                     : "dense for the first layers, sparse after them";
+  return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
 }
 
 // Reads the routing of experts and the shared experts.

@@ -354,6 +354,10 @@ TEST(HfConfig, indexers_of_minimax_m3_are_flat_or_in_a_part_of_their_own) {
   EXPECT_THAT(error_of(m3(R"("layer_types":["full_attention","sliding_attention"])")).message,
               HasSubstr("for each of 6 layers"));
   EXPECT_THAT(error_of(m3(R"("swiglu_alpha":1.5)")).message, HasSubstr("expected 1.702"));
+  EXPECT_THAT(error_of(m3(R"("moe_layer_freq":[0,1])")).message,
+              HasSubstr("'moe_layer_freq' is [0,1], expected an entry for each of 6 layers"));
+  EXPECT_THAT(error_of(m3(R"("moe_layer_freq":[0,1,0,1,1,1])")).message,
+              HasSubstr("expected 0 for the first layers"));
 }
 
 std::string large4(std::string_view more) {
