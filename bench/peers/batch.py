@@ -31,15 +31,25 @@ def prompts_of(text, options):
     return [shared + passage(options.words) for _ in range(options.prompts)]
 
 
-def measure(contestant, path, options):
+def parts_of(contestant):
+    """Returns engine, Python and the list of arguments of ENGINE=PYTHON:ARGUMENTS."""
     engine, _, rest = contestant.partition("=")
-    python, _, model = rest.partition(":")
-    command = [python, os.path.join(HERE, "batch_one.py"), engine, *shlex.split(model), path, "--tokens", str(options.tokens), "--threads",
-               str(options.threads)]
+    python, _, arguments = rest.partition(":")
+    return engine, python, shlex.split(arguments)
+
+
+def run_in_environment(python, script, *arguments):
+    """Runs a script of this folder with that Python, and returns the JSON in its last line."""
+    command = [python, os.path.join(HERE, script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(contestant, path, options):
+    engine, python, model = parts_of(contestant)
+    return run_in_environment(python, "batch_one.py", engine, *model, path, "--tokens", str(options.tokens), "--threads", str(options.threads))
 
 
 def main():
@@ -68,8 +78,7 @@ def main():
     first = statistics.median(speeds[options.contestants[0]])
     print("| engine and model | tokens/s (each round) | first / this |\n|---|---|---|")
     for contestant, found in speeds.items():
-        name, _, rest = contestant.partition("=")
-        model, *flags = shlex.split(rest.partition(":")[2])
+        name, _, (model, *flags) = parts_of(contestant)
         label = " ".join((name, os.path.basename(model), *flags))
         print(f"| {label} | {', '.join(f'{speed:.1f}' for speed in found)} | {first / statistics.median(found):.2f}× |")
 

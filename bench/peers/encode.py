@@ -14,13 +14,11 @@ import json
 import math
 import os
 import random
-import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import batch
 
 
 def documents_of(text, options):
@@ -35,13 +33,8 @@ def documents_of(text, options):
 
 
 def measure(contestant, path, options):
-    engine, _, rest = contestant.partition("=")
-    python, _, arguments = rest.partition(":")
-    command = [python, os.path.join(HERE, "encode_one.py"), engine, path, "--threads", str(options.threads), "--", *shlex.split(arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr[-3000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    engine, python, arguments = batch.parts_of(contestant)
+    return batch.run_in_environment(python, "encode_one.py", engine, path, "--threads", str(options.threads), "--", *arguments)
 
 
 def cosine(a, b):
@@ -75,8 +68,8 @@ def main():
     first = options.contestants[0]
     print("| engine and arguments | documents/s (each round) | first / this | least cosine with the first |\n|---|---|---|---|")
     for contestant, found in speeds.items():
-        name, _, rest = contestant.partition("=")
-        label = " ".join((name, *(os.path.basename(word) for word in shlex.split(rest.partition(":")[2]))))
+        name, _, arguments = batch.parts_of(contestant)
+        label = " ".join((name, *map(os.path.basename, arguments)))
         least = min(cosine(a, b) for a, b in zip(vectors[first], vectors[contestant]))
         ratio = statistics.median(speeds[first]) / statistics.median(found)
         print(f"| {label} | {', '.join(f'{speed:.1f}' for speed in found)} | {ratio:.2f}× | {least:.5f} |")

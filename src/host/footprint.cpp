@@ -107,8 +107,7 @@ uint64_t MemoryPlan::backend_bytes() const {
 
 Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backend) {
   TRY_ASSIGN(ModelConfig config, config_of(source));
-  TRY_ASSIGN(WeightPlan weights, plan_weights(source, TensorTable(config), backend));
-  weights.n_bytes += gap_bytes(config);
+  TRY_ASSIGN(WeightPlan weights, plan_weights(source, config, backend));
   return Footprint(std::move(config), std::move(weights), backend);
 }
 

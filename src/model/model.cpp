@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -56,7 +57,7 @@ class ModelLoader {
     TRY_ASSIGN(model_->per_layer_.norm, tensors_.vectors({kPerLayerProjectionNorm}));
     TRY_ASSIGN(model_->streams_.in, tensors_.experts({kStreamProjections}, 0));
     TRY_ASSIGN(model_->streams_.out, tensors_.experts({kStreamOutputs}, 0));
-    TRY(load_hyper(model_->hyper_output_, {kHyperNorm, kHyperDown, kHyperUp, kHyperUp}, 0));
+    TRY(load_hyper(model_->hyper_output_, {kHyperNorm, kHyperDown, kHyperUp, {}}, 0));
     if (config_.ngrams) TRY(load_ngrams(model_->ngrams_));
     TRY(load_rope_divisors(n_ctx_max ? n_ctx_max : config_.n_ctx_train));
     for (uint32_t i = 0; i < config_.layers.size(); ++i) {
@@ -234,14 +235,15 @@ class ModelLoader {
   }
 
   struct HyperRoles {
-    TensorRole norm, down, up, inject;
+    TensorRole norm, down, up;
+    std::optional<TensorRole> inject;
   };
   Result<void> load_hyper(HyperWeights& h, HyperRoles roles, uint32_t layer) {
     TRY_ASSIGN(h.norm, tensors_.vectors({roles.norm}, layer));
     TRY_ASSIGN(h.down, tensors_.matrix({roles.down}, layer));
     TRY_ASSIGN(h.up, tensors_.matrix({roles.up}, layer));
-    if (roles.inject == roles.up) return {};  // the output has none
-    TRY_ASSIGN(h.inject, tensors_.matrix({roles.inject}, layer));
+    if (!roles.inject) return {};
+    TRY_ASSIGN(h.inject, tensors_.matrix({*roles.inject}, layer));
     return {};
   }
 
@@ -254,8 +256,9 @@ class ModelLoader {
     TRY_ASSIGN(g.query_norm, tensors_.vectors({kNgramQueryNorm}, config.layer));
     TRY_ASSIGN(g.conv_norm, tensors_.vectors({kNgramConvNorm}, config.layer));
     TRY_ASSIGN(const auto taps, tensors_.host_vectors({kNgramConv}, config.layer));
-    g.conv = tensors_.keep(spread_taps(taps, config));
-    tensors_.add_weight_bytes(gap_bytes(config_));
+    const std::vector<float> spread = spread_taps(taps, config);
+    tensors_.add_weight_bytes((spread.size() - taps.size()) * sizeof(float));
+    g.conv = tensors_.keep(spread);
     return {};
   }
 

@@ -24,6 +24,13 @@ WeightUse use_of(const TensorInfo& tensor) {
   return tensor.shape.size() > 2 ? WeightUse::kExperts : WeightUse::kRows;
 }
 
+// Returns the bytes of the zeros that are stored between the taps of the n-grams' convolution.
+uint64_t gap_bytes(const ModelConfig& config) {
+  if (!config.ngrams) return 0;
+  const uint64_t n_gaps = config.ngrams->n_taps() - config.ngrams->kernel_size;
+  return n_gaps * config.hyper->n * config.model_dim * sizeof(float);
+}
+
 }  // namespace
 
 std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors,
@@ -38,9 +45,10 @@ std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors,
   return kinds;
 }
 
-Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& table,
+Result<WeightPlan> plan_weights(const ModelSource& source, const ModelConfig& config,
                                 const Backend& backend) {
-  WeightPlan plan{.n_bytes = 0, .kinds = weight_kinds(source.tensors(), table)};
+  const TensorTable table(config);
+  WeightPlan plan{.n_bytes = gap_bytes(config), .kinds = weight_kinds(source.tensors(), table)};
   for (const TensorInfo& tensor : source.tensors()) {
     if (table.may_be_unused(tensor.name)) continue;
     if (!is_multiplied(tensor)) {
@@ -61,12 +69,6 @@ Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& ta
         backend.packed_bytes(tensor.type, n_rows, n_cols) * (is_stack ? tensor.shape[0] : 1);
   }
   return plan;
-}
-
-uint64_t gap_bytes(const ModelConfig& config) {
-  if (!config.ngrams) return 0;
-  const uint64_t n_gaps = config.ngrams->n_taps() - config.ngrams->kernel_size;
-  return n_gaps * config.hyper->n * config.model_dim * sizeof(float);
 }
 
 }  // namespace kvik

@@ -17,14 +17,10 @@ struct WeightPlan {
   std::vector<WeightKind> kinds;  // the different kinds of its matrices, each listed once
 };
 
-// Plans the weights of the source's model, whose tensor table is `table`. Tensors that the model
-// does not use take no memory. Errors: kUnsupported for an element type that the backend cannot
-// compute with; names the tensor.
-Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& table,
+// Plans the weights of the source's model. Tensors that the model does not use take no memory.
+// Errors: kUnsupported for an element type that the backend cannot compute with; names the tensor.
+Result<WeightPlan> plan_weights(const ModelSource& source, const ModelConfig& config,
                                 const Backend& backend);
-
-// Returns the bytes of the zeros that are stored between the taps of the n-grams' convolution.
-uint64_t gap_bytes(const ModelConfig& config);
 
 // Returns the different kinds of all tensors that are matrices, each listed once.
 std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors, const TensorTable& table);

@@ -7,16 +7,22 @@
 
 #include "backend/random_matrix.h"
 #include "backend/selection.h"
-#include "tensor/half.h"
 
 // Indexers whose keys are those of blocks of tokens, and gates of residual streams.
 namespace kvik {
 namespace {
 
+using testing::add_lists;
 using testing::backend_of;
+using testing::expect_same_lists;
+using testing::highest;
+using testing::index_score;
+using testing::kUnwritten;
+using testing::Lists;
 using testing::OwnedRows;
-using testing::Pages;
 using testing::random_floats;
+using testing::select_in_chunks;
+using testing::stored_key;
 
 struct BlockCase {
   KvType type = KvType::kF32;
@@ -30,39 +36,19 @@ struct BlockCase {
   uint32_t n_listed() const { return n_top + 1; }
 };
 
-std::vector<float> numbers(uint32_t seed, uint32_t first_row, uint32_t n_rows, uint32_t width) {
-  std::vector<float> all;
-  for (uint32_t row = first_row; row < first_row + n_rows; ++row) {
-    const auto values = random_floats(width, seed + 100 * row);
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
-}
-
 // Writes the keys of blocks at the rows of their last tokens, and selects blocks for each row, in
 // chunks. A row that could attend to all of at most n_top blocks has an empty list.
-std::vector<std::vector<uint32_t>> selected(Backend& backend, const BlockCase& c, uint32_t chunk) {
-  Pages pages(backend, (c.n_tokens + kPageTokens - 1) / kPageTokens,
-              c.offset + kPageTokens / c.block_tokens * index_key_bytes(c.type, c.dim));
-  std::vector<std::vector<uint32_t>> lists;
-  for (uint32_t first = 0; first < c.n_tokens; first += chunk) {
-    const uint32_t n = std::min(chunk, c.n_tokens - first);
-    const KvRun run{pages.addresses, first, 0, n};
-    const IndexTarget target{c.offset, index_key_type(c.type), c.dim, {&run, 1}, c.block_tokens};
-    Memory& memory = backend.memory();
-    backend.write_index(target, OwnedRows(memory, n, c.dim, numbers(1, first, n, c.dim)).rows);
-    const OwnedRows q(memory, n, c.n_heads * c.dim, numbers(2, first, n, c.n_heads * c.dim));
-    const OwnedRows weights(memory, n, c.n_heads, numbers(3, first, n, c.n_heads));
-    std::vector<uint32_t> blocks(size_t{n} * c.n_listed(), 12345);
-    backend.select_tokens(target, {c.n_heads, c.n_top}, q.rows, weights.rows, blocks.data());
-    for (uint32_t i = 0; i < n; ++i) {
-      const auto begin = blocks.begin() + static_cast<ptrdiff_t>(size_t{i} * c.n_listed());
-      lists.emplace_back(begin, begin + c.n_listed());
-      if ((first + i + 1) / c.block_tokens > c.n_top) continue;
-      for (const uint32_t block : lists.back()) EXPECT_EQ(block, 12345u);
-      lists.back().clear();
-    }
-  }
+Lists selected(Backend& backend, const BlockCase& c, uint32_t chunk) {
+  Lists lists;
+  select_in_chunks(backend, c, c.block_tokens, chunk, 1.0f,
+                   [&](uint32_t first, const IndexTarget& target, Rows q, Rows weights) {
+                     std::vector<uint32_t> blocks(size_t{q.n_rows} * c.n_listed(), kUnwritten);
+                     backend.select_tokens(target, {c.n_heads, c.n_top}, q, weights, blocks.data());
+                     const auto is_full = [&](uint32_t i) {
+                       return (first + i + 1) / c.block_tokens <= c.n_top;
+                     };
+                     add_lists(blocks, c.n_listed(), is_full, lists);
+                   });
   return lists;
 }
 
@@ -70,29 +56,14 @@ std::vector<std::vector<uint32_t>> selected(Backend& backend, const BlockCase& c
 std::vector<uint32_t> expected(const BlockCase& c, uint32_t position) {
   const uint32_t n = (position + 1) / c.block_tokens;
   if (n <= c.n_top) return {};
-  const auto q = numbers(2, position, 1, c.n_heads * c.dim);
-  const auto weights = numbers(3, position, 1, c.n_heads);
   std::vector<double> scores;
   for (uint32_t block = 0; block < n; ++block) {
-    auto key = numbers(1, (block + 1) * c.block_tokens - 1, 1, c.dim);
-    if (c.type != KvType::kF32) {
-      for (float& x : key) x = bf16_to_f32(f32_to_bf16(x));
-    }
-    double score = 0;
-    for (uint32_t h = 0; h < c.n_heads; ++h) {
-      double dot = 0;
-      for (uint32_t d = 0; d < c.dim; ++d) dot += double{q[h * c.dim + d]} * key[d];
-      score += weights[h] * std::max(dot, 0.0);
-    }
-    scores.push_back(score);
+    const auto key = stored_key(c.type, (block + 1) * c.block_tokens - 1, c.dim);
+    scores.push_back(index_score(c, position, key));
   }
-  std::vector<uint32_t> order(n);
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return scores[a] > scores[b]; });
-  order.resize(c.n_top);
-  std::ranges::sort(order);
-  order.push_back((position + 1) % c.block_tokens != 0 ? n : SelectedTokens::kNoBlock);
-  return order;
+  std::vector<uint32_t> blocks = highest(scores, c.n_top);
+  blocks.push_back((position + 1) % c.block_tokens != 0 ? n : SelectedTokens::kNoBlock);
+  return blocks;
 }
 
 TEST(BlockIndexer, the_blocks_with_the_highest_scores_and_the_incomplete_one_are_selected) {
@@ -117,16 +88,9 @@ TEST(BlockIndexer, the_blocks_with_the_highest_scores_and_the_incomplete_one_are
 TEST(BlockIndexer, sets_threads_and_chunks_select_the_same_blocks) {
   for (const KvType type : {KvType::kF32, KvType::kInt4}) {
     const BlockCase c{.type = type, .n_tokens = 700, .n_heads = 7, .n_top = 20};
-    std::vector<std::vector<uint32_t>> first;
-    for (const std::string_view isa : cpu_isa_names()) {
-      for (const uint32_t n_threads : {1, 3}) {
-        for (const uint32_t chunk : {700, 64, 33}) {
-          const auto lists = selected(*backend_of(isa, n_threads), c, chunk);
-          if (first.empty()) first = lists;
-          EXPECT_EQ(lists, first) << isa << " " << n_threads << " " << chunk;
-        }
-      }
-    }
+    expect_same_lists({700, 64, 33}, [&](Backend& backend, uint32_t chunk) {
+      return selected(backend, c, chunk);
+    });
   }
 }
 

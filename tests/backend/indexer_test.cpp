@@ -8,18 +8,27 @@
 
 #include "backend/random_matrix.h"
 #include "backend/selection.h"
-#include "tensor/half.h"
 
 // Indexers, and attention to the tokens that they select.
 namespace kvik {
 namespace {
 
+using testing::add_lists;
 using testing::backend_of;
+using testing::expect_same_lists;
+using testing::highest;
+using testing::index_product;
+using testing::index_score;
+using testing::kUnwritten;
+using testing::Lists;
+using testing::numbers;
 using testing::OwnedRows;
 using testing::Pages;
 using testing::random_floats;
 using testing::range;
 using testing::same_bytes;
+using testing::select_in_chunks;
+using testing::stored_key;
 
 struct IndexCase {
   KvType type = KvType::kF32;
@@ -31,43 +40,18 @@ struct IndexCase {
   size_t offset = 64;
 };
 
-std::vector<float> numbers(uint32_t seed, uint32_t first_row, uint32_t n_rows, uint32_t width) {
-  std::vector<float> all;
-  for (uint32_t row = first_row; row < first_row + n_rows; ++row) {
-    const auto values = random_floats(width, seed + 100 * row);
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
-}
-
 // Writes the tokens and selects those of each row, in chunks. A row that could attend to at most
 // n_top tokens has an empty list.
-std::vector<std::vector<uint32_t>> selected(Backend& backend, const IndexCase& c, uint32_t chunk,
-                                            float query_factor = 1.0f) {
-  Pages pages(backend, (c.n_tokens + kPageTokens - 1) / kPageTokens,
-              c.offset + kPageTokens * index_key_bytes(c.type, c.dim));
-  std::vector<std::vector<uint32_t>> lists;
-  for (uint32_t first = 0; first < c.n_tokens; first += chunk) {
-    const uint32_t n = std::min(chunk, c.n_tokens - first);
-    const KvRun run{pages.addresses, first, 0, n};
-    const IndexTarget target{c.offset, index_key_type(c.type), c.dim, {&run, 1}};
-    Memory& memory = backend.memory();
-    backend.write_index(target, OwnedRows(memory, n, c.dim, numbers(1, first, n, c.dim)).rows);
-    std::vector<float> queries = numbers(2, first, n, c.n_heads * c.dim);
-    for (float& x : queries) x *= query_factor;
-    const OwnedRows q(memory, n, c.n_heads * c.dim, queries);
-    const OwnedRows weights(memory, n, c.n_heads, numbers(3, first, n, c.n_heads));
-    std::vector<uint32_t> tokens(size_t{n} * c.n_top, UINT32_MAX);
-    backend.select_tokens(target, {c.n_heads, c.n_top, c.window}, q.rows, weights.rows,
-                          tokens.data());
-    for (uint32_t i = 0; i < n; ++i) {
-      const auto begin = tokens.begin() + static_cast<ptrdiff_t>(size_t{i} * c.n_top);
-      lists.emplace_back(begin, begin + c.n_top);
-      if (n_visible(first + i, c.window) > c.n_top) continue;
-      for (const uint32_t token : lists.back()) EXPECT_EQ(token, UINT32_MAX);
-      lists.back().clear();
-    }
-  }
+Lists selected(Backend& backend, const IndexCase& c, uint32_t chunk, float query_factor = 1.0f) {
+  Lists lists;
+  select_in_chunks(
+      backend, c, 1, chunk, query_factor,
+      [&](uint32_t first, const IndexTarget& target, Rows q, Rows weights) {
+        std::vector<uint32_t> tokens(size_t{q.n_rows} * c.n_top, kUnwritten);
+        backend.select_tokens(target, {c.n_heads, c.n_top, c.window}, q, weights, tokens.data());
+        const auto is_full = [&](uint32_t i) { return n_visible(first + i, c.window) <= c.n_top; };
+        add_lists(tokens, c.n_top, is_full, lists);
+      });
   return lists;
 }
 
@@ -75,29 +59,14 @@ std::vector<std::vector<uint32_t>> selected(Backend& backend, const IndexCase& c
 std::vector<uint32_t> expected(const IndexCase& c, uint32_t position) {
   const uint32_t n = n_visible(position, c.window);
   if (n <= c.n_top) return {};
-  const auto q = numbers(2, position, 1, c.n_heads * c.dim);
-  const auto weights = numbers(3, position, 1, c.n_heads);
+  const uint32_t first = position + 1 - n;
   std::vector<double> scores;
-  for (uint32_t t = position + 1 - n; t <= position; ++t) {
-    auto key = numbers(1, t, 1, c.dim);
-    if (c.type != KvType::kF32) {
-      for (float& x : key) x = bf16_to_f32(f32_to_bf16(x));
-    }
-    double score = 0;
-    for (uint32_t h = 0; h < c.n_heads; ++h) {
-      double dot = 0;
-      for (uint32_t d = 0; d < c.dim; ++d) dot += double{q[h * c.dim + d]} * key[d];
-      score += weights[h] * std::max(dot, 0.0);
-    }
-    scores.push_back(score);
+  for (uint32_t t = first; t <= position; ++t) {
+    scores.push_back(index_score(c, position, stored_key(c.type, t, c.dim)));
   }
-  std::vector<uint32_t> order(n);
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return scores[a] > scores[b]; });
-  order.resize(c.n_top);
-  for (uint32_t& token : order) token += position + 1 - n;
-  std::ranges::sort(order);
-  return order;
+  std::vector<uint32_t> tokens = highest(scores, c.n_top);
+  for (uint32_t& token : tokens) token += first;
+  return tokens;
 }
 
 TEST(Indexer, the_tokens_with_the_highest_scores_are_selected) {
@@ -117,16 +86,9 @@ TEST(Indexer, the_tokens_with_the_highest_scores_are_selected) {
 TEST(Indexer, sets_threads_and_chunks_select_the_same_tokens) {
   for (const KvType type : {KvType::kF32, KvType::kInt4}) {
     const IndexCase c{.type = type, .n_tokens = 700, .n_heads = 7, .n_top = 50};
-    std::vector<std::vector<uint32_t>> first;
-    for (const std::string_view isa : cpu_isa_names()) {
-      for (const uint32_t n_threads : {1, 3}) {
-        for (const uint32_t chunk : {700, 64, 33}) {
-          const auto lists = selected(*backend_of(isa, n_threads), c, chunk);
-          if (first.empty()) first = lists;
-          EXPECT_EQ(lists, first) << isa << " " << n_threads << " " << chunk;
-        }
-      }
-    }
+    expect_same_lists({700, 64, 33}, [&](Backend& backend, uint32_t chunk) {
+      return selected(backend, c, chunk);
+    });
   }
 }
 
@@ -159,31 +121,19 @@ struct BlockCase {
 
 // Writes the tokens and selects the blocks of each row and head, in chunks. A row that attends to
 // all tokens has empty lists.
-std::vector<std::vector<uint32_t>> selected_blocks(Backend& backend, const BlockCase& c,
-                                                   uint32_t chunk, float query_factor = 1.0f) {
-  Pages pages(backend, (c.n_tokens + kPageTokens - 1) / kPageTokens,
-              c.offset + kPageTokens * index_key_bytes(c.type, c.dim));
-  std::vector<std::vector<uint32_t>> lists;
-  for (uint32_t first = 0; first < c.n_tokens; first += chunk) {
-    const uint32_t n = std::min(chunk, c.n_tokens - first);
-    const KvRun run{pages.addresses, first, 0, n};
-    const IndexTarget target{c.offset, index_key_type(c.type), c.dim, {&run, 1}};
-    Memory& memory = backend.memory();
-    backend.write_index(target, OwnedRows(memory, n, c.dim, numbers(1, first, n, c.dim)).rows);
-    std::vector<float> queries = numbers(2, first, n, c.n_heads * c.dim);
-    for (float& x : queries) x *= query_factor;
-    const OwnedRows q(memory, n, c.n_heads * c.dim, queries);
-    const size_t n_listed = size_t{c.n_heads} * c.n_top;
-    std::vector<uint32_t> blocks(n * n_listed, UINT32_MAX);
-    backend.select_tokens(target, c.shape(), q.rows, {}, blocks.data());
-    for (uint32_t i = 0; i < n * c.n_heads; ++i) {
-      const auto begin = blocks.begin() + static_cast<ptrdiff_t>(size_t{i} * c.n_top);
-      lists.emplace_back(begin, begin + c.n_top);
-      if (first + i / c.n_heads + 1 > c.n_top * c.block_tokens) continue;
-      for (const uint32_t block : lists.back()) EXPECT_EQ(block, UINT32_MAX);
-      lists.back().clear();
-    }
-  }
+Lists selected_blocks(Backend& backend, const BlockCase& c, uint32_t chunk,
+                      float query_factor = 1.0f) {
+  Lists lists;
+  select_in_chunks(backend, c, 1, chunk, query_factor,
+                   [&](uint32_t first, const IndexTarget& target, Rows q, Rows) {
+                     std::vector<uint32_t> blocks(size_t{q.n_rows} * c.n_heads * c.n_top,
+                                                  kUnwritten);
+                     backend.select_tokens(target, c.shape(), q, {}, blocks.data());
+                     const auto is_full = [&](uint32_t i) {
+                       return first + i / c.n_heads + 1 <= c.n_top * c.block_tokens;
+                     };
+                     add_lists(blocks, c.n_top, is_full, lists);
+                   });
   return lists;
 }
 
@@ -193,21 +143,11 @@ std::vector<uint32_t> expected_blocks(const BlockCase& c, uint32_t position, uin
   const uint32_t n = position / c.block_tokens + 1;
   std::vector<double> scores(n, -INFINITY);
   for (uint32_t t = 0; t <= position; ++t) {
-    auto key = numbers(1, t, 1, c.dim);
-    if (c.type != KvType::kF32) {
-      for (float& x : key) x = bf16_to_f32(f32_to_bf16(x));
-    }
-    double dot = 0;
-    for (uint32_t d = 0; d < c.dim; ++d) dot += double{q[head * c.dim + d]} * key[d];
-    scores[t / c.block_tokens] = std::max(scores[t / c.block_tokens], dot);
+    double& score = scores[t / c.block_tokens];
+    score = std::max(score, index_product(q, stored_key(c.type, t, c.dim), head));
   }
   for (uint32_t i = n - std::min(n, c.n_local); i < n; ++i) scores[i] = INFINITY;
-  std::vector<uint32_t> order(n);
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return scores[a] > scores[b]; });
-  order.resize(c.n_top);
-  std::ranges::sort(order);
-  return order;
+  return highest(scores, c.n_top);
 }
 
 TEST(Indexer, each_head_selects_the_blocks_with_the_highest_scores) {
@@ -237,16 +177,9 @@ TEST(Indexer, sets_threads_and_chunks_select_the_same_blocks) {
                       .n_heads = 5,
                       .n_top = 6,
                       .block_tokens = block_tokens};
-    std::vector<std::vector<uint32_t>> first;
-    for (const std::string_view isa : cpu_isa_names()) {
-      for (const uint32_t n_threads : {1, 3}) {
-        for (const uint32_t chunk : {700, 33}) {
-          const auto lists = selected_blocks(*backend_of(isa, n_threads), c, chunk);
-          if (first.empty()) first = lists;
-          EXPECT_EQ(lists, first) << isa << " " << n_threads << " " << chunk;
-        }
-      }
-    }
+    expect_same_lists({700, 33}, [&](Backend& backend, uint32_t chunk) {
+      return selected_blocks(backend, c, chunk);
+    });
   }
 }
 

@@ -21,9 +21,7 @@ PACKAGE = python_test.PACKAGE
 
 def setUpModule():
     global LLM
-    if helpers.SANITIZED:
-        raise unittest.SkipTest("Python has no sanitizer")
-    LLM = kvik.LLM("demo", threads=2, kv_bytes=64 << 20)
+    LLM = python_test.demo_model()
 
 
 def tearDownModule():

@@ -40,11 +40,15 @@ TOOL = {"type": "function", "function": {"name": "add", "parameters": {
     "type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False}}}
 
 
-def setUpModule():
-    global LLM
+def demo_model():
     if helpers.SANITIZED:
         raise unittest.SkipTest("Python has no sanitizer")
-    LLM = kvik.LLM("demo", threads=2, kv_bytes=64 << 20)
+    return kvik.LLM("demo", threads=2, kv_bytes=64 << 20)
+
+
+def setUpModule():
+    global LLM
+    LLM = demo_model()
 
 
 def tearDownModule():

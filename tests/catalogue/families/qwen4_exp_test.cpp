@@ -109,7 +109,7 @@ TEST(Qwen4Exp, impossible_values_are_refused) {
   EXPECT_THAT(message(qwen4_keys().set("ple.layers", list({1, 2}))),
               HasSubstr("ple.layers' has 2 entries, expected 1"));
   EXPECT_THAT(message(qwen4_keys().set("ple.head_offsets", list({0, 100}))),
-              HasSubstr("head_offsets' holds 100 after 101 rows, expected more"));
+              HasSubstr("head_offsets' holds 100 after 101 rows, expected at least 101"));
   EXPECT_THAT(message(qwen4_keys().set("ple.row_count", uint64_t{200})),
               HasSubstr("row_count' is 200, expected at least 204"));
   EXPECT_THAT(message(qwen4_keys().set("ssm.output_gate", std::string("tanh"))),

@@ -114,7 +114,9 @@ inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
   }
 }
 inline uint32_t levels_of_page(uint32_t t) { return t; }
-inline void clear_high_groups(uint8_t* row) { __builtin_memset(row + kHighGroupsAt, 0, 16); }
+inline void clear_high_groups(uint8_t* row) {
+  __builtin_memset(row + kHighGroupsAt, 0, kLevelPlaneBytes / 32);
+}
 inline uint64_t high_groups(const uint8_t* row, uint32_t word) {
   uint64_t bits;
   __builtin_memcpy(&bits, row + kHighGroupsAt + 8 * word, sizeof(bits));

@@ -1,7 +1,9 @@
 // Computes the sums of a split from the levels of weights and of V, for quantized pages. Part of
 // attention_int8.inl.
 
+// Groups of four tokens of a page, and words of the bits of those of a split.
 constexpr uint32_t kPageGroups = kPageTokens / 4;
+constexpr uint32_t kGroupWords = kSplitTokens / 4 / 64;
 
 // The V of a page.
 struct ValuePage {
@@ -69,7 +71,7 @@ inline void write_high_sums(const uint8_t* levels, const ValuePages& list, uint3
   IntSums sums[N];
 #pragma GCC unroll 4
   for (uint32_t n = 0; n < N; ++n) sums[n] = zero_sums();
-  for (uint32_t word = 0; word < kSplitTokens / 4 / 64; ++word) {
+  for (uint32_t word = 0; word < kGroupWords; ++word) {
     for (uint64_t groups = high_groups(levels, word); groups != 0; groups &= groups - 1) {
       const uint32_t group = 64 * word + static_cast<uint32_t>(__builtin_ctzll(groups));
       const ValuePage& page = list.pages[group / kPageGroups - list.first];

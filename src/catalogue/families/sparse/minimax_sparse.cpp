@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "catalogue/families/sparse/read_indexer.h"
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
 
@@ -14,15 +15,12 @@ namespace {
 
 constexpr std::string_view kLayers = "attention.indexer.types";
 constexpr std::string_view kCount = "attention.indexer.head_count";
-constexpr std::string_view kDims = "attention.indexer.key_length";
 constexpr std::string_view kTopBlocks = "attention.indexer.top_k";
 constexpr std::string_view kBlockSize = "attention.indexer.block_size";
 constexpr std::string_view kLocalBlocks = "attention.indexer.local_blocks";
 
 Result<IndexerConfig> read_block_indexer(const KeyReader& keys) {
-  IndexerConfig indexer{.pairing = RopePairing::kHalves};
-  TRY_ASSIGN(indexer.n_heads, keys.count(kCount, kMaxHeads));
-  TRY_ASSIGN(indexer.head_dim, keys.count(kDims, kMaxHeadDim));
+  TRY_ASSIGN(IndexerConfig indexer, read_index_heads(keys, {.pairing = RopePairing::kHalves}));
   TRY_ASSIGN(indexer.block_tokens, keys.count(kBlockSize, kMaxContext));
   TRY_ASSIGN(indexer.n_top, keys.count(kTopBlocks, kMaxContext / indexer.block_tokens));
   TRY_ASSIGN(indexer.n_local, keys.optional_count(kLocalBlocks, indexer.n_top));
@@ -36,11 +34,7 @@ Result<void> check_layer(const KeyReader& keys, const ModelConfig& config,
                 fmt::format("'{}' is {}, expected one head for each of the {} KV heads",
                             keys.full(kCount), a.indexer.n_heads, a.n_kv_heads));
   }
-  const uint32_t n_dims = config.ropes[a.rope].n_dims;
-  if (a.indexer.head_dim >= n_dims) return {};
-  return fail(ErrorCode::kCorrupt,
-              fmt::format("'{}' is {}, expected at least the {} RoPE dimensions", keys.full(kDims),
-                          a.indexer.head_dim, n_dims));
+  return check_index_rope(keys, a.indexer, config.ropes[a.rope].n_dims);
 }
 
 }  // namespace

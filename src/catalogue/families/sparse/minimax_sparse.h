@@ -56,29 +56,28 @@ inline constexpr std::string_view kMiniMaxM3Fixed =
     R"({"swiglu_alpha": 1.702, "swiglu_beta": 1.0, "use_gemma_norm": true, "use_qk_norm": true,
         "qk_norm_type": "per_head", "attention_output_gate": false, "use_routing_bias": true})";
 
-inline constexpr FolderType kMiniMaxM3Folders[] = {
-    {.model_type = "minimax_m3",
-     .multimodal_type = "minimax_m3_vl",
-     .is_any_text_type = true,
-     .defaults = kMiniMaxM3Defaults,
-     .keys = kMiniMaxM3Keys,
-     .values = kMiniMaxM3Values,
-     .fixed = kMiniMaxM3Fixed,
-     .has_experts = true,
-     .has_zero_centered_norms = true,
-     .names = kMiniMaxM3Names,
-     .has_sparse_layers = true},
-    {.model_type = "minimax_m3_vl_text",
-     .defaults = kMiniMaxM3Defaults,
-     .keys = kMiniMaxM3Keys,
-     .values = kMiniMaxM3Values,
-     .fixed = kMiniMaxM3Fixed,
-     .has_experts = true,
-     .has_zero_centered_norms = true,
-     .names = kMiniMaxM3TextNames,
-     .has_sparse_layers = true,
-     .has_fused_gate_up = true},
-};
+// MiniMax's own folders, in the form of a multimodal model.
+inline constexpr FolderType kMiniMaxM3Folder{.model_type = "minimax_m3",
+                                             .multimodal_type = "minimax_m3_vl",
+                                             .is_any_text_type = true,
+                                             .defaults = kMiniMaxM3Defaults,
+                                             .keys = kMiniMaxM3Keys,
+                                             .values = kMiniMaxM3Values,
+                                             .fixed = kMiniMaxM3Fixed,
+                                             .has_experts = true,
+                                             .has_zero_centered_norms = true,
+                                             .names = kMiniMaxM3Names,
+                                             .has_sparse_layers = true};
+consteval FolderType minimax_m3_text_folder() {
+  FolderType type = kMiniMaxM3Folder;
+  type.model_type = "minimax_m3_vl_text";
+  type.multimodal_type = {};
+  type.is_any_text_type = false;
+  type.names = kMiniMaxM3TextNames;
+  type.has_fused_gate_up = true;
+  return type;
+}
+inline constexpr FolderType kMiniMaxM3Folders[] = {kMiniMaxM3Folder, minimax_m3_text_folder()};
 
 inline constexpr Family kMinimaxSparseFamilies[] = {
     {.name = "minimax-m3",

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "catalogue/families/sparse/read_indexer.h"
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
 #include "tensor/kv_type.h"
@@ -32,8 +33,9 @@ Result<uint64_t> rows_in_use(const KeyReader& keys, const NgramConfig& g) {
   uint64_t end = 0;
   for (uint32_t head = 0; head < g.n_heads(); ++head) {
     if (g.offsets[head] < end) {
-      return fail(ErrorCode::kCorrupt, fmt::format("'{}' holds {} after {} rows, expected more",
-                                                   keys.full(kOffsets), g.offsets[head], end));
+      return fail(ErrorCode::kCorrupt, fmt::format("'{}' holds {} after {} rows, expected at least "
+                                                   "{}",
+                                                   keys.full(kOffsets), g.offsets[head], end, end));
     }
     end = uint64_t{g.offsets[head]} + g.rows[head];
   }
@@ -81,9 +83,7 @@ Result<NgramConfig> read_ngrams(const KeyReader& keys, const ModelConfig& c) {
 }
 
 Result<void> read_indexers(const KeyReader& keys, ModelConfig& c) {
-  IndexerConfig indexer{.pairing = RopePairing::kHalves};
-  TRY_ASSIGN(indexer.n_heads, keys.count("attention.indexer.head_count", kMaxHeads));
-  TRY_ASSIGN(indexer.head_dim, keys.count("attention.indexer.key_length", kMaxHeadDim));
+  TRY_ASSIGN(IndexerConfig indexer, read_index_heads(keys, {.pairing = RopePairing::kHalves}));
   TRY_ASSIGN(indexer.n_top, keys.count(kTop, kMaxContext));
   std::vector<uint64_t> ratios;
   if (keys.is_list(kRatios)) {
@@ -92,13 +92,7 @@ Result<void> read_indexers(const KeyReader& keys, ModelConfig& c) {
     TRY_ASSIGN(const uint32_t ratio, keys.count(kRatios, kPageTokens));
     ratios.assign(c.n_layers, ratio);
   }
-  const uint32_t n_rotated = c.ropes.front().n_dims;
-  if (indexer.head_dim < n_rotated) {
-    return fail(ErrorCode::kCorrupt, fmt::format("'{}' is {}, expected at least the {} RoPE "
-                                                 "dimensions",
-                                                 keys.full("attention.indexer.key_length"),
-                                                 indexer.head_dim, n_rotated));
-  }
+  TRY(check_index_rope(keys, indexer, c.ropes.front().n_dims));
   for (uint32_t i = 0; i < c.n_layers; ++i) {
     auto* a = std::get_if<AttentionConfig>(&c.layers[i].mixer);
     if (!a || ratios[i] == 0) continue;  // 0: the layer attends to all tokens

@@ -17,10 +17,23 @@ constexpr std::string_view kKeyLength = "attention.indexer.key_length";
 
 }  // namespace
 
-Result<void> read_indexer(const KeyReader& keys, const IndexerConfig& usual, ModelConfig& c) {
+Result<IndexerConfig> read_index_heads(const KeyReader& keys, const IndexerConfig& usual) {
   IndexerConfig indexer = usual;
   TRY_ASSIGN(indexer.n_heads, keys.count(kHeads, kMaxHeads));
   TRY_ASSIGN(indexer.head_dim, keys.count(kKeyLength, kMaxHeadDim));
+  return indexer;
+}
+
+Result<void> check_index_rope(const KeyReader& keys, const IndexerConfig& indexer,
+                              uint32_t n_rope_dims) {
+  if (indexer.head_dim >= n_rope_dims) return {};
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("'{}' is {}, expected at least the {} RoPE dimensions",
+                          keys.full(kKeyLength), indexer.head_dim, n_rope_dims));
+}
+
+Result<void> read_indexer(const KeyReader& keys, const IndexerConfig& usual, ModelConfig& c) {
+  TRY_ASSIGN(IndexerConfig indexer, read_index_heads(keys, usual));
   TRY_ASSIGN(indexer.n_top, keys.count("attention.indexer.top_k", kMaxContext));
   for (LayerConfig& layer : c.layers) {
     auto& a = std::get<AttentionConfig>(layer.mixer);
@@ -31,11 +44,7 @@ Result<void> read_indexer(const KeyReader& keys, const IndexerConfig& usual, Mod
                               "computed",
                               keys.full("attention.q_lora_rank")));
     }
-    if (indexer.head_dim < a.latent.qk_rope_head_dim) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("'{}' is {}, expected at least the {} RoPE dimensions",
-                              keys.full(kKeyLength), indexer.head_dim, a.latent.qk_rope_head_dim));
-    }
+    TRY(check_index_rope(keys, indexer, a.latent.qk_rope_head_dim));
   }
   return {};
 }

@@ -8,6 +8,12 @@
 
 namespace kvik::families {
 
+// Reads the number of heads of an indexer, which is `usual` otherwise, and their dimensions.
+Result<IndexerConfig> read_index_heads(const KeyReader& keys, const IndexerConfig& usual);
+// Expects at least as many dimensions of index heads as RoPE rotates.
+Result<void> check_index_rope(const KeyReader& keys, const IndexerConfig& indexer,
+                              uint32_t n_rope_dims);
+
 // Reads the sizes of the indexer, which is `usual` otherwise, into all layers.
 Result<void> read_indexer(const KeyReader& keys, const IndexerConfig& usual, ModelConfig& c);
 
