@@ -43,8 +43,10 @@ MORE_FLAGS = {
     "test-falconh1": settings("logit_scale=null", "attention.value_scale=null", "ssm.in_scales=null", "ssm.out_scale=null",
                               "feed_forward.gate_scale=null", "feed_forward.scale=null"),
     "test-gptneox": settings("use_parallel_residual=true"), "test-mistral4": settings("attention.temperature_length=32"),
-    "test-hyv3": ("--bare-bias",),
+    "test-hyv3": ("--bare-bias",), "test-deepseek32": ("--index-dim", 64), "test-glmdsa": ("--index-dim", 64),
+    **dict.fromkeys(("test-minimaxm3", "test-minimaxm3-small"), settings("expert_shared_count=1", "expert_gating_func=2", "expert_weights_norm=true")),
 }
+FLASH = ("test-minimaxm3", "test-minimaxm3-small")  # llama.cpp selects blocks only with flash attention
 VOCABULARIES = {"test-phi3": "tokenizers/ggml-vocab-phi-3.gguf"}  # llama.cpp requires tokens that the toy vocabulary lacks
 
 
@@ -83,7 +85,8 @@ def main():
     for name in a.families:
         vocabulary = ("--vocab", os.path.join(kvik.DATA, VOCABULARIES[name])) if name in VOCABULARIES else ()
         n_prompt, n = WITHIN_WINDOW.get(name, (a.prompt, a.tokens))
-        cases = [{"file": model(name, seed, *vocabulary), "prompts": [kvik.random_tokens(n_prompt + seed, N_VOCAB, seed)], "n": n}
+        cases = [{"file": model(name, seed, *vocabulary), "prompts": [kvik.random_tokens(n_prompt + seed, N_VOCAB, seed)], "n": n,
+                  "flash": name in FLASH}
                  for seed in range(1, a.seeds + 1)]
         n_same, notes = 0, []
         try:
