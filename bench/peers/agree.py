@@ -43,7 +43,8 @@ MORE_FLAGS = {
     "test-falconh1": settings("logit_scale=null", "attention.value_scale=null", "ssm.in_scales=null", "ssm.out_scale=null",
                               "feed_forward.gate_scale=null", "feed_forward.scale=null"),
     "test-gptneox": settings("use_parallel_residual=true"), "test-mistral4": settings("attention.temperature_length=32"),
-    "test-hyv3": ("--bare-bias",), "test-deepseek32": ("--index-dim", 64), "test-glmdsa": ("--index-dim", 64),
+    "test-granitehybrid": settings("rope.scaling.finetuned=false"), "test-hyv3": ("--bare-bias",),
+    "test-deepseek32": ("--index-dim", 64), "test-glmdsa": ("--index-dim", 64),
     **dict.fromkeys(("test-minimaxm3", "test-minimaxm3-small"), settings("expert_shared_count=1", "expert_gating_func=2", "expert_weights_norm=true")),
 }
 FLASH = ("test-minimaxm3", "test-minimaxm3-small")  # llama.cpp selects blocks only with flash attention
