@@ -28,6 +28,10 @@ class ModelSource : public TensorSource {
   void leave_out_mtp_head() { is_mtp_head_left_out_ = true; }
   bool is_mtp_head_left_out() const { return is_mtp_head_left_out_; }
 
+  // Leaves tables whose rows are looked up (RowTable) in the file when the model is loaded.
+  void leave_tables_in_file() { are_tables_in_file_ = true; }
+  bool are_tables_in_file() const { return are_tables_in_file_; }
+
   // States that the metadata and tensors of a draft head were added.
   void set_draft_head() { has_draft_head_ = true; }
   bool has_draft_head() const { return has_draft_head_; }
@@ -58,6 +62,7 @@ class ModelSource : public TensorSource {
   std::vector<std::unique_ptr<TensorSource>> levels_;
   Place last_read_{};
   bool is_mtp_head_left_out_ = false;
+  bool are_tables_in_file_ = false;
   bool has_draft_head_ = false;
 };
 

@@ -14,6 +14,7 @@
 #include "model/encode/encoder.h"
 #include "model/indexer/index_places.h"
 #include "model/layer_groups.h"
+#include "model/row_table.h"
 #include "service/request_bounds.h"
 #include "service/structured_output/grammar_compiler.h"
 
@@ -149,6 +150,16 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
           {"requests", RequestBounds::memory_bytes(work.n_ctx)},
           {"kept responses", RequestBounds::kept_bytes(work.n_ctx)},
           {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
+  if (weights_.table_in_file) {
+    const uint64_t n_rows = options.max_step_tokens;
+    const uint64_t n_bytes =
+        config_.ngrams
+            ? RowTable::buffer_bytes(backend_, *weights_.table_in_file,
+                                     n_rows * config_.ngrams->n_heads(), config_.ngrams->row_dim)
+            : RowTable::buffer_bytes(backend_, *weights_.table_in_file, n_rows,
+                                     uint64_t{config_.n_layers} * config_.per_layer_dim);
+    plan.buffers.push_back({"rows of tables", n_bytes, true});
+  }
   if (options.page_log) {
     plan.buffers.push_back({"KV events", options.page_log->bytes_for(n_pages)});
   }

@@ -136,6 +136,16 @@ Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec) {
   return source;
 }
 
+Result<std::unique_ptr<ModelSource>> open_model(const ModelOptions& options) {
+  if (options.leaves_tables_in_file && options.gpu) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--per-layer-embeddings is file, expected memory with --device cuda");
+  }
+  TRY_ASSIGN(auto source, open_model(options.model));
+  if (options.leaves_tables_in_file) source->leave_tables_in_file();
+  return source;
+}
+
 Result<std::optional<uint32_t>> gpu_from_name(std::string_view name) {
   if (name == "cpu") return std::nullopt;
   if (name == "cuda") return 0;
@@ -172,8 +182,8 @@ Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options) {
 
 Result<LoadedModel> load_model(const ModelOptions& options) {
   TRY_ASSIGN(auto backend, make_backend(options));
-  TRY_ASSIGN(const auto source, open_model(options.model));
-  return load_model(options, *source, std::move(backend));
+  TRY_ASSIGN(auto source, open_model(options));
+  return load_model(options, std::move(source), std::move(backend));
 }
 
 namespace {
@@ -215,26 +225,26 @@ void count_parameters(std::span<const TensorInfo> tensors, LoadedModel& loaded) 
 
 }  // namespace
 
-Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
+Result<LoadedModel> load_model(const ModelOptions& options, std::shared_ptr<ModelSource> source,
                                std::unique_ptr<Backend> backend) {
-  TRY(check_encoder(options, source));
+  TRY(check_encoder(options, *source));
   LoadedModel loaded;
   loaded.backend = std::move(backend);
-  auto tokenizer = Tokenizer::from_metadata(source.metadata());
+  auto tokenizer = Tokenizer::from_metadata(source->metadata());
   if (!tokenizer) {
     return fail(tokenizer.error().code,
                 fmt::format("{}: {}", options.model, tokenizer.error().message));
   }
   loaded.tokenizer = std::move(*tokenizer);
-  count_parameters(source.tensors(), loaded);
+  count_parameters(source->tensors(), loaded);
   ProgressBar bar("loading");
   const auto show_progress = [&](uint64_t done, uint64_t all) {
     if (options.shows_progress) bar.show(done, all, format_bytes(done));
     if (options.on_progress) options.on_progress(done, all);
   };
-  TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, show_progress,
-                                       {.n_ctx_max = static_cast<uint32_t>(options.n_ctx),
-                                        .kv_type = options.kv_type}));
+  LoadOptions how{.n_ctx_max = static_cast<uint32_t>(options.n_ctx), .kv_type = options.kv_type};
+  if (source->are_tables_in_file()) how.file = source;
+  TRY_ASSIGN(loaded.model, Model::load(*source, *loaded.backend, show_progress, how));
   if (!options.adapter.empty()) {
     TRY_ASSIGN(loaded.adapter,
                load_adapter(options.adapter, {*loaded.model, *loaded.backend, options.model}));
@@ -273,7 +283,7 @@ StatedChoice choose_memory(const ModelOptions& options, const EngineOptions& eng
 Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine, MemoryBeside beside) {
   engine.kv_type = options.kv_type;
   TRY_ASSIGN(auto backend, make_backend(options));
-  TRY_ASSIGN(auto source, open_model(options.model));
+  TRY_ASSIGN(auto source, open_model(options));
   TRY_ASSIGN(beside.draft, add_draft_head({.draft = beside.draft,
                                            .model = options.model,
                                            .speculates = engine.speculation.mode !=
@@ -298,7 +308,7 @@ Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine, Memo
     TRY(check_address_space(plan, *backend));
     TRY(check_device_memory(plan, *backend));
   }
-  TRY_ASSIGN(LoadedModel loaded, load_model(options, *source, std::move(backend)));
+  TRY_ASSIGN(LoadedModel loaded, load_model(options, std::move(source), std::move(backend)));
   loaded.plan = std::move(plan);
   loaded.draft_spec = std::move(beside.draft);
   return loaded;

@@ -33,8 +33,9 @@ struct ModelOptions {
   // True if n_ctx is not given: engines that serve choose the largest context that fits.
   bool chooses_ctx = true;
   HugePages huge_pages = HugePages::kOn;
-  std::string isa = {};      // instruction set; empty: the best one
-  std::string adapter = {};  // "PATH[:SCALE]"; empty: none
+  bool leaves_tables_in_file = false;  // ModelSource::leave_tables_in_file()
+  std::string isa = {};                // instruction set; empty: the best one
+  std::string adapter = {};            // "PATH[:SCALE]"; empty: none
   // CUDA device number; std::nullopt: the CPU.
   std::optional<uint32_t> gpu = std::nullopt;
   bool may_encode = false;     // allows encoders, which generate no text
@@ -50,6 +51,9 @@ Result<std::optional<uint32_t>> gpu_from_name(std::string_view name);
 // Opens a .gguf file, a Hugging Face folder, `demo` (the embedded model) or
 // `synthetic:PRESET[:TYPE]`.
 Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec);
+// Opens options.model as the other options want it. Errors: also kInvalidArgument if they exclude
+// each other.
+Result<std::unique_ptr<ModelSource>> open_model(const ModelOptions& options);
 
 // Creates the CPU backend with these options, or the CUDA backend. Errors: those of
 // make_cpu_backend() and cuda::open_device().
@@ -59,7 +63,7 @@ Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options);
 // kExhausted.
 Result<void> check_device_memory(const MemoryPlan& plan, Backend& backend);
 
-// A loaded model with its tokenizer; the source is closed.
+// A loaded model with its tokenizer; the source is closed unless tables stay in it.
 struct LoadedModel {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -100,7 +104,7 @@ StatedChoice choose_memory(const ModelOptions& options, const EngineOptions& eng
 // Loads and packs a model. Warns if n_ctx exceeds the trained context.
 Result<LoadedModel> load_model(const ModelOptions& options);
 // Like the above, with an opened source and a backend.
-Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
+Result<LoadedModel> load_model(const ModelOptions& options, std::shared_ptr<ModelSource> source,
                                std::unique_ptr<Backend> backend);
 // Loads a model for an engine with the KV type of `options`. Sets the KV budget of `engine` and the
 // context of the loaded model as choose_memory() does, and logs them if they were chosen. Logs the

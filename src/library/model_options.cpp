@@ -75,6 +75,16 @@ Result<void> read_huge_pages(const JsonFields& fields, LibraryOptions& options) 
   return {};
 }
 
+Result<void> read_table_place(const JsonFields& fields, LibraryOptions& options) {
+  TRY_ASSIGN(const auto place, fields.text("per_layer_embeddings"));
+  if (!place) return {};
+  if (*place != "memory" && *place != "file") {
+    return wrong("per_layer_embeddings", *place, "memory or file");
+  }
+  options.model.leaves_tables_in_file = *place == "file";
+  return {};
+}
+
 Result<void> read_adapters(const JsonFields& fields, LibraryOptions& options) {
   TRY_ASSIGN(const auto adapters, fields.object("adapters"));
   if (!adapters) return {};
@@ -143,6 +153,7 @@ constexpr Option kOptions[] = {
        return {};
      }},
     {"huge_pages", "--huge-pages", read_huge_pages},
+    {"per_layer_embeddings", "--per-layer-embeddings", read_table_place},
     {"isa", "--isa", [](const auto& f, auto& o) { return read_to(f, "isa", o.model.isa); }},
     {"device", "--device", read_device},
     {"overcommit", "--overcommit",

@@ -18,7 +18,7 @@ constexpr uint32_t kOneSequence = 1;
 Result<LoadedForOne> load_for_one(ModelOptions& options, const SpeculationFlags& speculation,
                                   const std::vector<TierPlace>& tiers) {
   TRY_ASSIGN(auto backend, make_backend(options));
-  TRY_ASSIGN(auto source, open_model(options.model));
+  TRY_ASSIGN(auto source, open_model(options));
   TRY_ASSIGN(const std::string draft, add_draft_head({.draft = speculation.draft,
                                                       .model = options.model,
                                                       .speculates = speculation.options.mode !=
@@ -37,7 +37,7 @@ Result<LoadedForOne> load_for_one(ModelOptions& options, const SpeculationFlags&
     options.n_ctx = choice.n_ctx;
     max_kv_bytes = choice.kv_bytes;
   }
-  TRY_ASSIGN(LoadedModel loaded, load_model(options, *source, std::move(backend)));
+  TRY_ASSIGN(LoadedModel loaded, load_model(options, std::move(source), std::move(backend)));
   const uint64_t kv_bytes = loaded.kv().budget(loaded.n_ctx, kOneSequence, tiers);
   engine.kv_budget_bytes = std::min(kv_bytes, max_kv_bytes);
   if (!draft.empty()) TRY(load_draft(draft, loaded, kOneSequence));

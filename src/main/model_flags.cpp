@@ -107,6 +107,18 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                          }},
                "use memory pages of 2 MiB (default: on)")
               .one_of({"on", "off"}),
+          Flag(
+              "--per-layer-embeddings",
+              Words{.type = "memory|file",
+                    .read =
+                        [&options](const std::string& text) {
+                          options.leaves_tables_in_file = text == "file";
+                          return std::string();
+                        }},
+              "where tables of per-layer embeddings (Gemma 3n and 4) and of n-grams (Qwen3.8) are; "
+              "file: they stay in the model's file, which must not change, and each step reads "
+              "its rows (default: memory)")
+              .one_of({"memory", "file"}),
           {"--device",
            Words{.type = "cpu|cuda[:N]",
                  .read =

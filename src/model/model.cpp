@@ -33,8 +33,7 @@ class ModelLoader {
         config_(config),
         tensors_(source, backend, table_, progress) {}
 
-  // Loads all weights. n_ctx_max: context length that will be served; 0: as trained.
-  Result<std::unique_ptr<Model>> load(uint32_t n_ctx_max) {
+  Result<std::unique_ptr<Model>> load(const LoadOptions& options) {
     using enum TensorRole;
     TRY(check_vocabulary());
     TRY(check_heads());
@@ -52,14 +51,14 @@ class ModelLoader {
     TRY_ASSIGN(model_->head_bias_, tensors_.vectors({kHeadBias}));
     if (config_.reranker) TRY(load_reranker());
     auto& table = config_.ngrams ? model_->ngram_table_ : model_->per_layer_.table;
-    TRY_ASSIGN(table, tensors_.matrix({kPerLayerEmbedding}));
+    TRY_ASSIGN(table, tensors_.row_table(kPerLayerEmbedding, options.file));
     TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
     TRY_ASSIGN(model_->per_layer_.norm, tensors_.vectors({kPerLayerProjectionNorm}));
     TRY_ASSIGN(model_->streams_.in, tensors_.experts({kStreamProjections}, 0));
     TRY_ASSIGN(model_->streams_.out, tensors_.experts({kStreamOutputs}, 0));
     TRY(load_hyper(model_->hyper_output_, {kHyperNorm, kHyperDown, kHyperUp, {}}, 0));
     if (config_.ngrams) TRY(load_ngrams(model_->ngrams_));
-    TRY(load_rope_divisors(n_ctx_max ? n_ctx_max : config_.n_ctx_train));
+    TRY(load_rope_divisors(options.n_ctx_max ? options.n_ctx_max : config_.n_ctx_train));
     for (uint32_t i = 0; i < config_.layers.size(); ++i) {
       TRY_ASSIGN(LayerWeights layer, load_layer(i));
       model_->layers_.push_back(std::move(layer));
@@ -391,7 +390,7 @@ Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend
                                            const Progress& progress, const LoadOptions& options) {
   const auto load = [&]() -> Result<std::unique_ptr<Model>> {
     TRY_ASSIGN(const ModelConfig config, config_of(source));
-    TRY_ASSIGN(auto loaded, ModelLoader(source, backend, progress, config).load(options.n_ctx_max));
+    TRY_ASSIGN(auto loaded, ModelLoader(source, backend, progress, config).load(options));
     if (!config.encoder && is_quantized(options.kv_type) &&
         KeyStatistics::n_dimensions(config) > 0) {
       loaded->key_statistics_ = KeyStatistics::measure(*loaded, backend);

@@ -18,6 +18,7 @@
 #include "model/layer_groups.h"
 #include "model/projection_site.h"
 #include "model/recurrent/recurrent_weights.h"
+#include "model/row_table.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
@@ -89,7 +90,7 @@ struct PerLayerWeights {
 
 // Weights of the per-layer inputs that all layers share.
 struct PerLayerEmbedding {
-  std::unique_ptr<PackedMatrix> table;       // [n_vocab, n_layers · per_layer_dim]
+  std::unique_ptr<RowTable> table;           // [n_vocab, n_layers · per_layer_dim]
   std::unique_ptr<PackedMatrix> projection;  // [n_layers · per_layer_dim, model_dim]
   Buffer norm;                               // [per_layer_dim]
 };
@@ -196,6 +197,9 @@ struct LoadOptions {
   // KV page type that decoders of this model will use. If it is quantized, loading also measures K
   // (KeyStatistics), which a decoder with such pages needs.
   KvType kv_type = KvType::kInt8;
+  // The source, if ModelSource::are_tables_in_file(); the model keeps it. Null: all weights are in
+  // memory.
+  std::shared_ptr<ModelSource> file = nullptr;
 };
 
 // A loaded model: config and packed weights. Immutable after loading, so any thread may read it.
@@ -234,7 +238,7 @@ class Model {
   const StreamProjections& streams() const { return streams_; }
   const HyperWeights& hyper_output() const { return hyper_output_; }
   // Table of n-grams: [n_rows, row_dim]; null if there is none.
-  const PackedMatrix* ngram_table() const { return ngram_table_.get(); }
+  const RowTable* ngram_table() const { return ngram_table_.get(); }
   const NgramWeights& ngrams() const { return ngrams_; }
   const Buffer& output_norm() const { return output_norm_; }
   // Output projection; the embedding if the model ties the two.
@@ -273,7 +277,7 @@ class Model {
   PerLayerEmbedding per_layer_;
   StreamProjections streams_;
   HyperWeights hyper_output_;
-  std::unique_ptr<PackedMatrix> ngram_table_;
+  std::unique_ptr<RowTable> ngram_table_;
   NgramWeights ngrams_;
   Buffer output_norm_, head_bias_;
   std::vector<float> rope_divisors_, score_weights_;

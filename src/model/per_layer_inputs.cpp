@@ -28,7 +28,7 @@ void PerLayerInputs::begin_step(std::span<const TokenId> tokens, ResidualStream&
     for (TokenId& token : tokens_) token = token < c.n_per_layer_vocab ? token : 0;
     tokens = tokens_;
   }
-  backend_.embed(*w.table, tokens, looked_up);
+  w.table->look_up(backend_, tokens, looked_up);
   backend_.scale(looked_up, std::sqrt(static_cast<float>(c.per_layer_dim)));
   backend_.add(vectors, looked_up);
   backend_.scale(vectors, 1.0f / std::numbers::sqrt2_v<float>);

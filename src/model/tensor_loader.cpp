@@ -301,6 +301,42 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t
   return packed;
 }
 
+Result<std::unique_ptr<RowTable>> TensorLoader::row_table(TensorRole role,
+                                                          std::shared_ptr<ModelSource> file) {
+  if (!file) {
+    TRY_ASSIGN(auto packed, matrix({role}));
+    return packed ? std::make_unique<RowTable>(std::move(packed)) : nullptr;
+  }
+  CHECK(file.get() == &source_);
+  const auto specs = specs_of({role}, 0);
+  if (specs.empty()) return nullptr;
+  TRY_ASSIGN(const Matrix rows, matrix_of(*specs.front()));
+  TRY(check_rows(rows));
+  done(rows.index);
+  return std::make_unique<RowTable>(std::move(file), rows.index);
+}
+
+Result<void> TensorLoader::check_rows(const Matrix& matrix) {
+  constexpr uint64_t kPartRows = 128 * kDigestRows;
+  std::vector<Hash128> digests;
+  for (uint64_t first = 0; first < matrix.view.n_rows; first += kPartRows) {
+    TRY_ASSIGN(TensorView rows,
+               read_rows(matrix, first, std::min(kPartRows, matrix.view.n_rows - first)));
+    if (const auto packed = backend_.pack_views({&rows, 1}); !packed) {
+      return name_tensor(packed.error(), matrix.index);
+    }
+    if (first > 0) {
+      rows.gather = {};  // hashed with the first part
+      rows.scale = 1;
+    }
+    for (uint64_t piece = 0; piece * kDigestRows < rows.n_rows; ++piece) {
+      digests.push_back(digest_piece(rows, piece));
+    }
+  }
+  fingerprint_.add_tensors(digest_of_pieces(digests));
+  return {};
+}
+
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_t layer) {
   const auto specs = specs_of(roles, layer);
   if (specs.empty()) return nullptr;

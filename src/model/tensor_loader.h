@@ -16,6 +16,7 @@
 #include "format/model_source.h"
 #include "model/fingerprint.h"
 #include "model/projection_site.h"
+#include "model/row_table.h"
 
 namespace kvik {
 
@@ -51,6 +52,9 @@ class TensorLoader {
   Result<std::unique_ptr<PackedMatrix>> matrix(Roles roles, uint32_t layer = 0) {
     return matrix(roles, layer, {});
   }
+  // Returns a table of rows that are looked up, which stays in `file` if that is not null. `file`
+  // is then the source of this loader. Reads all rows either way, to check and to hash them.
+  Result<std::unique_ptr<RowTable>> row_table(TensorRole role, std::shared_ptr<ModelSource> file);
   // Describes a role whose rows alternate between blocks of two kinds. Blocks of the first kind are
   // packed in the role's place, those of the second kind after all other rows.
   struct Turns {
@@ -106,6 +110,8 @@ class TensorLoader {
   // Requirement on the column order of the matrices of one pack: any order for each, or one for
   // all.
   enum class Orders : uint8_t { kAny, kOne };
+  // Packs the rows of a matrix part by part, without keeping them, and adds their hash.
+  Result<void> check_rows(const Matrix& matrix);
   // Packs the matrices and releases their tensors.
   Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<Matrix>& matrices, Orders orders);
   void record_sites(const PackedMatrix& matrix, const std::vector<const TensorSpec*>& specs,

@@ -62,6 +62,11 @@ Result<WeightPlan> plan_weights(const ModelSource& source, const ModelConfig& co
                               source.label(), tensor.name, name_of(tensor.type), backend.name(),
                               computable_types(backend)));
     }
+    const auto id = tensor_named(tensor.name);
+    if (source.are_tables_in_file() && id && id->role == TensorRole::kPerLayerEmbedding) {
+      plan.table_in_file = tensor.type;
+      continue;
+    }
     const uint64_t n_cols = tensor.shape.back();
     const uint64_t n_rows = tensor.shape.size() < 2 ? 1 : tensor.shape[tensor.shape.size() - 2];
     const bool is_stack = tensor.shape.size() == 3;  // of experts or heads

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace kvik {
 struct WeightPlan {
   uint64_t n_bytes = 0;           // Model::weight_bytes() once the model is loaded
   std::vector<WeightKind> kinds;  // the different kinds of its matrices, each listed once
+  // Type of the table that stays in the file (ModelSource::are_tables_in_file()), if there is one.
+  std::optional<ElementType> table_in_file = {};
 };
 
 // Plans the weights of the source's model. Tensors that the model does not use take no memory.

@@ -163,6 +163,28 @@ TEST(Footprint, pages_are_the_whole_ones_that_the_budget_holds) {
   EXPECT_EQ(planned.footprint->kv(KvType::kF32).bytes_at_once(33), 2 * page_bytes);
 }
 
+TEST(Footprint, a_table_in_the_file_takes_only_the_rows_of_a_step) {
+  const auto backend = make_test_backend();
+  for (const char* name : {"test-gemma4-e:q4_0", "test-gemma3n:bf16", "test-qwen4exp:q8_0"}) {
+    const auto source =
+        std::make_shared<MemorySource>(**make_synthetic(std::string("synthetic:") + name));
+    source->leave_tables_in_file();
+    const auto footprint = Footprint::of(*source, *backend);
+    ASSERT_TRUE(footprint);
+    const auto model = Model::load(*source, *backend, nullptr, {.file = source});
+    ASSERT_TRUE(model);
+    EXPECT_EQ(footprint->weights().n_bytes, (*model)->weight_bytes()) << name;
+    const EngineOptions options{.kv_budget_bytes = 1 << 20, .max_step_tokens = 100};
+    const auto& ngrams = footprint->config().ngrams;
+    const uint64_t n_rows = uint64_t{100} * (ngrams ? ngrams->n_heads() : 1);
+    const uint64_t n_cols =
+        ngrams ? ngrams->row_dim : footprint->config().n_layers * footprint->config().per_layer_dim;
+    EXPECT_EQ(part_of(footprint->plan(options), "rows of tables"),
+              RowTable::buffer_bytes(*backend, *footprint->weights().table_in_file, n_rows, n_cols))
+        << name;
+  }
+}
+
 TEST(Footprint, a_type_that_cannot_be_computed_with_is_named) {
   MemorySource source(**make_synthetic("synthetic:test-llama:f32"));
   source.info("blk.1.ffn_up.weight").type = ElementType::kQ8_K;

@@ -21,6 +21,7 @@ bool concerns_loading(const RunOptions& options) {
   const bool changes_model = model.n_threads != usual.n_threads || !model.chooses_ctx ||
                              model.kv_type != usual.kv_type ||
                              model.huge_pages != usual.huge_pages || !model.isa.empty() ||
+                             model.leaves_tables_in_file != usual.leaves_tables_in_file ||
                              !model.adapter.empty() || model.gpu.has_value();
   const bool has_tier =
       !options.tiers.disk.empty() || !options.tiers.shared.empty() || !options.tiers.redis.empty();

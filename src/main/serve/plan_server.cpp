@@ -18,7 +18,7 @@ namespace {
 // Plans the process of parsed options.
 Result<ServerPlan> plan_options(const ServeOptions& options, uint64_t max_bytes) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
-  TRY_ASSIGN(const auto source, open_model(options.model.model));
+  TRY_ASSIGN(const auto source, open_model(options.model));
   TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *backend));
   EngineOptions engine{.kv_type = options.model.kv_type,
                        .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx),

@@ -62,8 +62,8 @@ void NgramBlock::add(HyperConnections& streams, RecurrentBlock& states, uint32_t
   const Rows rows = buffers_.rows.slice(0, n_rows);
   const Rows value = buffers_.value.slice(0, n_rows);
   const Rows gates = buffers_.gates.slice(0, n_rows);
-  backend_.embed(*model_.ngram_table(), places_,
-                 {embedding.data, n_rows * n_heads, config_.row_dim, config_.row_dim});
+  model_.ngram_table()->look_up(
+      backend_, places_, {embedding.data, n_rows * n_heads, config_.row_dim, config_.row_dim});
   backend_.matmul(embedding, *w.key, keys);
   streams.norm(keys, w.key_norm, keys);
   streams.norm(all, w.query_norm, rows);

@@ -141,7 +141,7 @@ Result<ExplainFigures> measure_figures(const ExplainOptions& options, const Load
   figures.phases = measure_phases(loaded, type, limits, figures.machine, progress);
   figures.types = measure_types(loaded, figures.depth, progress);
   figures.shapes = measure_shapes(loaded, type, figures.depth, progress);
-  TRY_ASSIGN(const auto source, open_model(options.model.model));
+  TRY_ASSIGN(const auto source, open_model(options.model));
   TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *loaded.backend));
   figures.memory = memory_table(footprint, loaded.n_ctx);
   return figures;

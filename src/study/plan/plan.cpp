@@ -113,8 +113,9 @@ void add_choice(const PlanOptions& options, const Footprint& footprint, Backend&
 
 Result<Plan> make_plan(const PlanOptions& options) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
-  const std::string spec = spec_of(options.model.model);
-  TRY_ASSIGN(const auto source, open_model(spec));
+  ModelOptions model = options.model;
+  model.model = spec_of(model.model);
+  TRY_ASSIGN(const auto source, open_model(model));
   TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *backend));
   const ModelConfig& config = footprint.config();
   if (config.encoder) {
@@ -128,7 +129,7 @@ Result<Plan> make_plan(const PlanOptions& options) {
   }
   Plan plan{.model = config.name,
             .weights_type = most_used_type(*source),
-            .is_type_assumed = has_no_weight_type(spec),
+            .is_type_assumed = has_no_weight_type(model.model),
             .n_ctx = options.model.n_ctx ? options.model.n_ctx : config.n_ctx_train,
             .n_users = options.n_users,
             .memory_bytes =
@@ -252,11 +253,13 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
 
 // Returns the weight types to compare: for a preset or random model without a type, those in common
 // use.
-Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Backend& backend) {
+Result<std::vector<WeightVariant>> weight_variants(ModelOptions model, Backend& backend) {
   std::vector<WeightVariant> variants;
+  const std::string spec = spec_of(model.model);
   const bool any_type = has_no_weight_type(spec);
   for (const char* type : {"bf16", "q8_0", "q4_k_m"}) {
-    TRY_ASSIGN(const auto source, open_model(any_type ? fmt::format("{}:{}", spec, type) : spec));
+    model.model = any_type ? fmt::format("{}:{}", spec, type) : spec;
+    TRY_ASSIGN(const auto source, open_model(model));
     TRY_ASSIGN(Footprint footprint, Footprint::of(*source, backend));
     variants.push_back({any_type ? type : "as it is", std::move(footprint)});
     if (!any_type) break;
@@ -267,7 +270,7 @@ Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Back
 // Returns the users and context that fit in each memory size, for other weight and KV types.
 Result<FitTable> fit_table(const PlanOptions& options, const Plan& plan) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
-  TRY_ASSIGN(const auto variants, weight_variants(spec_of(options.model.model), *backend));
+  TRY_ASSIGN(const auto variants, weight_variants(options.model, *backend));
   return make_fit_table(plan.model, variants, plan.n_ctx, plan.adapter_bytes);
 }
 

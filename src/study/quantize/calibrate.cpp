@@ -26,13 +26,13 @@ Result<Importance> calibrate(const Calibration& calibration) {
   const auto n_ctx = static_cast<uint32_t>(std::min<uint64_t>(options.n_ctx, UINT32_MAX / 2));
   TRY_ASSIGN(const std::string text, read_whole(calibration.text, kMaxTextBytes));
   TRY_ASSIGN(auto backend, make_backend(options));
-  TRY_ASSIGN(const auto source, open_model(options.model));
+  TRY_ASSIGN(const std::shared_ptr<ModelSource> source, open_model(options));
 
   Importance importance;
   importance.text = std::filesystem::path(calibration.text).filename().string();
   importance.chunk_tokens = n_ctx;
   auto recorder = std::make_unique<InputRecorder>(std::move(backend), *source, importance);
-  TRY_ASSIGN(LoadedModel loaded, load_model(options, *source, std::move(recorder)));
+  TRY_ASSIGN(LoadedModel loaded, load_model(options, source, std::move(recorder)));
   auto windows =
       windows_of(*loaded.tokenizer, text, n_ctx, {.add_bos = true, .parse_special = true});
   if (!windows) {

@@ -36,9 +36,9 @@ DeviceCounters difference(const DeviceCounters& a, const DeviceCounters& b) {
 DeviceCounters of_a_decode_step(const std::string& model) {
   auto own = std::make_unique<HostDevice>();
   HostDevice& device = *own;
-  const auto source = open_model(model);
-  auto loaded =
-      load_model({.model = model}, **source, std::move(*cuda::make_backend(std::move(own), 2)));
+  auto source = open_model(model);
+  auto loaded = load_model({.model = model}, std::move(*source),
+                           std::move(*cuda::make_backend(std::move(own), 2)));
   EXPECT_TRUE(loaded);
   SteadyClock clock;
   const EngineOptions options = {.kv_budget_bytes = loaded->kv().budget(64, 1),

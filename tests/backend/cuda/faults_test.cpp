@@ -31,8 +31,8 @@ void said_on_stderr(const std::function<void()>& function) {
 
 TEST(CudaFaults, a_model_that_does_not_fit_is_refused_with_what_is_there) {
   OnDevice on({.memory_bytes = 100000});
-  const auto source = open_model("demo");
-  const auto loaded = load_model({.model = "demo"}, **source, std::move(on.backend));
+  auto source = open_model("demo");
+  const auto loaded = load_model({.model = "demo"}, std::move(*source), std::move(on.backend));
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code, ErrorCode::kExhausted);
   EXPECT_THAT(loaded.error().message, ::testing::HasSubstr("more bytes of the GPU's memory"));
@@ -57,7 +57,7 @@ TEST(CudaFaults, a_plan_is_held_against_what_the_device_has_left) {
 
 TEST(CudaFaults, an_adapter_that_does_not_fit_is_refused_and_leaves_nothing_behind) {
   OnDevice on;
-  const auto source = open_model("synthetic:test-llama:q4_0");
+  auto source = open_model("synthetic:test-llama:q4_0");
   const auto model = Model::load(**source, *on.backend, nullptr);
   ASSERT_TRUE(model);
   RandomAdapter changes((*model)->config(), 1);
@@ -104,8 +104,8 @@ TEST(CudaFaults, memory_of_the_device_is_closed_to_the_host) {
 TEST(CudaFaults, memory_comes_back_with_what_it_was_for) {
   OnDevice on;
   {
-    const auto source = open_model("synthetic:test-llama:q4_0");
-    auto loaded = load_model({.model = "test"}, **source,
+    auto source = open_model("synthetic:test-llama:q4_0");
+    auto loaded = load_model({.model = "test"}, std::move(*source),
                              std::move(*cuda::make_backend(std::make_unique<HostDevice>(), 1)));
     ASSERT_TRUE(loaded);
     PlacedRows x(*on.backend, 2, 40, random_floats(80, 1));

@@ -42,9 +42,10 @@ struct ModelCase {
 // Runs three concurrent requests: a long prompt in chunks, a short one that soon decodes, and one
 // that shares the beginning of the first.
 std::vector<Answer> all_answers(const ModelCase& c, std::unique_ptr<Backend> backend) {
-  const auto source = open_model(c.model);
+  auto source = open_model(c.model);
   if (!source) throw std::runtime_error(source.error().message);
-  auto loaded = load_model({.model = c.model, .kv_type = c.kv_type}, **source, std::move(backend));
+  auto loaded =
+      load_model({.model = c.model, .kv_type = c.kv_type}, std::move(*source), std::move(backend));
   if (!loaded) throw std::runtime_error(loaded.error().message);
   SteadyClock clock;
   const EngineOptions options = {.kv_budget_bytes = loaded->kv().budget(300, 3),
@@ -133,11 +134,11 @@ TEST(CudaModels, models_with_other_operations_are_refused_by_name) {
     if (!is_refused(preset)) continue;
     ++n_refused;
     const std::string name = fmt::format("synthetic:{}:f32", preset.name);
-    const auto source = open_model(name);
+    auto source = open_model(name);
     ASSERT_TRUE(source);
     auto backend = cuda::make_backend(std::make_unique<HostDevice>(), 1);
     ASSERT_TRUE(backend);
-    const auto loaded = load_model({.model = name}, **source, std::move(*backend));
+    const auto loaded = load_model({.model = name}, std::move(*source), std::move(*backend));
     ASSERT_FALSE(loaded) << name;
     EXPECT_EQ(loaded.error().code, ErrorCode::kUnsupported);
     EXPECT_THAT(loaded.error().message,
