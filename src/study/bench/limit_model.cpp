@@ -1,17 +1,35 @@
 #include "study/bench/limit_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 #include <vector>
 
 #include "backend/ops/indexer.h"
 #include "base/check.h"
+#include "catalogue/kv_source.h"
 #include "catalogue/tensor_roles.h"
 #include "model/open_pages.h"
 #include "tensor/block_format.h"
 
 namespace kvik {
+namespace {
+
+// Matrices of the last layer that writes K and V, or a state, that it needs for that. Small ones
+// are left out.
+constexpr std::array kWriters = {
+    TensorRole::kQkv,        TensorRole::kK,        TensorRole::kV,
+    TensorRole::kKvDown,     TensorRole::kIndexKey, TensorRole::kIndexHeadKey,
+    TensorRole::kOutputGate, TensorRole::kSpaceIn,  TensorRole::kConvIn};
+
+// Returns whether the matrix belongs to what follows when all K, V and states are written.
+bool is_after_cache(const TensorId& id, uint32_t last_writer) {
+  if (id.layer != last_writer) return id.layer > last_writer;
+  return std::ranges::find(kWriters, id.role) == kWriters.end();
+}
+
+}  // namespace
 
 double min_compute_seconds(const Work& work, const MachineLimits& machine) {
   const double bf16_ops_per_s = std::max(machine.bf16_ops_per_s, machine.f32_ops_per_s);
@@ -34,6 +52,10 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
   // One row per token is read of an untied embedding and of per-layer embeddings, which is
   // negligible.
   const bool is_tied = !source.find(name_of(TensorId{TensorRole::kHead}));
+  uint32_t last_writer = 0;
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    if (writes_cache(config.layers[i])) last_writer = i;
+  }
   for (const TensorInfo& tensor : source.tensors()) {
     const auto id = tensor_named(tensor.name);
     const bool is_embedding = id && id->role == TensorRole::kEmbedding;
@@ -41,20 +63,21 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
     if (id && id->role == TensorRole::kPerLayerEmbedding) continue;
     // Layers for multi-token prediction (MTP) are not used.
     if (id && id->layer >= config.n_layers) continue;
+    const bool is_head = is_embedding || (id && id->role == TensorRole::kHead);
+    Part& part = is_head || (id && is_after_cache(*id, last_writer)) ? of_wanted_ : of_all_;
     const bool is_of_experts = id && kind_of(id->role) == TensorKind::kExperts;
     if (const ExpertsConfig* e = is_of_experts ? config.layers[id->layer].experts() : nullptr) {
-      add_experts(*e, tensor);
+      part.add_experts(*e, tensor);
       continue;
     }
-    const bool is_head = is_embedding || (id && id->role == TensorRole::kHead);
-    Work& work = is_head ? head_per_token_ : layers_per_token_;
-    add(work, arithmetic_of(tensor.type), 2.0 * static_cast<double>(tensor.n_elements()));
-    work.bytes += static_cast<double>(tensor.n_bytes);
+    add(part.per_token, arithmetic_of(tensor.type), 2.0 * static_cast<double>(tensor.n_elements()));
+    part.per_token.bytes += static_cast<double>(tensor.n_bytes);
   }
-  for (const LayerConfig& layer : std::span(config.layers).first(config.n_layers)) {
-    if (!layer.if_attention()) continue;
-    layers_.push_back(
-        attention_of(layer.attention(), kv.type, keeps_keys_by_channel(config, kv.type)));
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    if (!config.layers[i].if_attention()) continue;
+    layers_.push_back(attention_of(config.layers[i].attention(), kv.type,
+                                   keeps_keys_by_channel(config, kv.type)));
+    layers_.back().is_last = i >= last_writer;
   }
 }
 
@@ -98,49 +121,48 @@ void LimitModel::hold_against(std::span<const MachineLimits> during, BenchResult
 }
 
 // Adds the experts of a layer. Each token uses only some of them.
-void LimitModel::add_experts(const ExpertsConfig& experts, const TensorInfo& tensor) {
+void LimitModel::Part::add_experts(const ExpertsConfig& experts, const TensorInfo& tensor) {
   const double share = static_cast<double>(experts.n_used) / experts.n_experts;
-  expert_bytes_[share] += static_cast<double>(tensor.n_bytes);
-  add(layers_per_token_, arithmetic_of(tensor.type),
+  expert_bytes[share] += static_cast<double>(tensor.n_bytes);
+  add(per_token, arithmetic_of(tensor.type),
       2.0 * share * static_cast<double>(tensor.n_elements()));
 }
 
-// Returns the expected bytes of experts that are read for n_rows tokens with random choices: all
-// experts except those that no token chose.
-double LimitModel::experts_read(double n_rows) const {
-  double n_bytes = 0;
-  for (const auto& [share, of_all] : expert_bytes_) {
-    n_bytes += of_all * (1 - std::pow(1 - share, n_rows));
+// With random choices, all experts are read except those that no token chose.
+void LimitModel::Part::add_to(Work& work, double n_rows, double n_at_once, double n_reads) const {
+  work.int4_ops += n_rows * per_token.int4_ops;
+  work.int8_ops += n_rows * per_token.int8_ops;
+  work.bf16_ops += n_rows * per_token.bf16_ops;
+  work.f32_ops += n_rows * per_token.f32_ops;
+  work.bytes += n_reads * per_token.bytes;
+  for (const auto& [share, of_all] : expert_bytes) {
+    work.bytes += n_reads * of_all * (1 - std::pow(1 - share, n_at_once));
   }
-  return n_bytes;
 }
 
 Work LimitModel::work(const BenchCase& bench) const {
   const bool is_prefill = bench.kind == BenchCase::Kind::kPrefill;
   const double n_rows = double{1} * bench.n_tokens * bench.batch;
-  const double n_head_rows = is_prefill ? bench.batch : n_rows;
-  const double n_weight_reads = is_prefill ? 1 : bench.n_tokens;
+  const double n_wanted = is_prefill ? bench.batch : n_rows;
+  const double n_reads = is_prefill ? 1 : bench.n_tokens;
   const double n_kv_reads = is_prefill ? bench.batch : n_rows;
+  BenchCase last_token = bench;
+  last_token.depth += bench.n_tokens - 1;
+  last_token.n_tokens = 1;
 
   Work work;
-  for (const auto& [part, n] :
-       {std::pair(layers_per_token_, n_rows), {head_per_token_, n_head_rows}}) {
-    work.int4_ops += n * part.int4_ops;
-    work.int8_ops += n * part.int8_ops;
-    work.bf16_ops += n * part.bf16_ops;
-    work.f32_ops += n * part.f32_ops;
-    work.bytes += n_weight_reads * part.bytes;
-  }
-  const double n_rows_at_once = is_prefill ? n_rows : bench.batch;
-  work.bytes += n_weight_reads * experts_read(n_rows_at_once);
+  of_all_.add_to(work, n_rows, is_prefill ? n_rows : bench.batch, n_reads);
+  of_wanted_.add_to(work, n_wanted, bench.batch, n_reads);
   for (const LayerAttention& layer : layers_) {
-    const double n_seen = tokens_seen(layer.window, bench);
-    add(work, keys_, n_rows * layer.key_ops * n_seen);
-    add(work, values_, n_rows * layer.value_ops * n_seen);
+    const double n_attending = layer.is_last ? n_wanted : n_rows;
+    const BenchCase& seen_by = layer.is_last && is_prefill ? last_token : bench;
+    const double n_seen = tokens_seen(layer.window, seen_by);
+    add(work, keys_, n_attending * layer.key_ops * n_seen);
+    add(work, values_, n_attending * layer.value_ops * n_seen);
     work.bytes += n_kv_reads * layer.kv_bytes * n_seen;
     if (layer.index_ops == 0) continue;
-    const double n_scored = tokens_seen(0, bench);
-    add(work, Arithmetic::kF32, n_rows * layer.index_ops * n_scored);
+    const double n_scored = tokens_seen(0, seen_by);
+    add(work, Arithmetic::kF32, n_attending * layer.index_ops * n_scored);
     work.bytes += n_kv_reads * layer.index_bytes * n_scored;
   }
   return work;

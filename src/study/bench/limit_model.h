@@ -39,8 +39,9 @@ class LimitModel {
   void hold_against(std::span<const MachineLimits> during, BenchResult& result) const;
 
   // Returns the work of all tokens of a test. A decode step reads the weights once for all
-  // sequences, and the K and V of each sequence. A prefill reads both once and computes logits for
-  // its last token only. For a test without cache, this is the work that would remain with a cache.
+  // sequences, and the K and V of each sequence. A prefill reads both once. After the last layer
+  // that writes K and V, or a state, it computes its last token only. For a test without cache,
+  // this is the work that would remain with a cache.
   Work work(const BenchCase& bench) const;
 
  private:
@@ -50,11 +51,20 @@ class LimitModel {
   static Arithmetic arithmetic_of(KvType type);
   static void add(Work& work, Arithmetic arithmetic, double ops);
 
-  void add_experts(const ExpertsConfig& experts, const TensorInfo& tensor);
-  double experts_read(double n_rows) const;
+  // What is computed for the same tokens.
+  struct Part {
+    Work per_token;  // its bytes are the weights
+    // Bytes of all experts, by the share of a layer's experts that one token uses.
+    std::map<double, double> expert_bytes;
+
+    void add_experts(const ExpertsConfig& experts, const TensorInfo& tensor);
+    // Adds the work of n_rows tokens, of which n_at_once are computed in each of n_reads steps.
+    void add_to(Work& work, double n_rows, double n_at_once, double n_reads) const;
+  };
 
   // The cost of attention in one layer for each token that a row attends to.
   struct LayerAttention {
+    bool is_last = false;       // for tokens whose outputs are wanted
     uint32_t window;            // in tokens; 0: the layer attends to all tokens
     double key_ops, value_ops;  // latent K, which is also V, counts as K
     double kv_bytes;
@@ -67,10 +77,8 @@ class LimitModel {
   // Returns the average number of tokens that a row attends to.
   static double tokens_seen(uint32_t window, const BenchCase& bench);
 
-  Work layers_per_token_;  // work of one token; its bytes are the weights of all layers
-  Work head_per_token_;
-  // Bytes of all experts, by the share of a layer's experts that one token uses.
-  std::map<double, double> expert_bytes_;
+  Part of_all_;     // what all tokens need
+  Part of_wanted_;  // what follows for tokens whose outputs are wanted, with the head
   Arithmetic keys_, values_;
   std::vector<LayerAttention> layers_;
 };
