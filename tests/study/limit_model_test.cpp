@@ -15,7 +15,7 @@
 namespace kvik {
 namespace {
 
-// A model with f32 weights and pages, whose operations all are f32.
+// A model with f32 weights and pages: all operations are f32.
 struct Limits {
   explicit Limits(const std::string& name)
       : source(*make_synthetic("synthetic:" + name + ":f32")),

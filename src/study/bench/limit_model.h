@@ -51,7 +51,7 @@ class LimitModel {
   static Arithmetic arithmetic_of(KvType type);
   static void add(Work& work, Arithmetic arithmetic, double ops);
 
-  // What is computed for the same tokens.
+  // Work of the same tokens: of all, or of those whose outputs are wanted.
   struct Part {
     Work per_token;  // its bytes are the weights
     // Bytes of all experts, by the share of a layer's experts that one token uses.
