@@ -204,7 +204,7 @@ class Backend {
     CHECK(false && "xielu() without has_xielu()");
   }
 
-  // Returns whether the device has the next four operations, which models with several residual
+  // Returns whether the device has the next five operations, which models with several residual
   // streams need.
   virtual bool has_streams() const { return false; }
   // x[r] += Σ weights[r][h] · y[r][h · n_cols …], in ascending h. x: [M, n_cols], y: [M, heads ·
@@ -216,6 +216,10 @@ class Backend {
   // root(g) = sign(g) · sqrt(max(|g|, 1e-6)). x, y: [M, heads · dim], out: [M, heads]
   virtual void head_gates(Rows /*x*/, Rows /*y*/, Rows /*out*/) {
     CHECK(false && "head_gates() without has_streams()");
+  }
+  // x = the weights of streams that follow from such a projection, for each row.
+  virtual void stream_weights(Rows /*x*/, const StreamWeightShape& /*shape*/) {
+    CHECK(false && "stream_weights() without has_streams()");
   }
   // x *= sqrt(mean(like²)) / sqrt(max(mean(x²), 1e-5)), for each row.
   virtual void match_magnitude(Rows /*x*/, Rows /*like*/) {

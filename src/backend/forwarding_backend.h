@@ -100,6 +100,9 @@ class ForwardingBackend : public Backend {
     next_.add_weighted_heads(x, y, weights);
   }
   void head_gates(Rows x, Rows y, Rows out) override { next_.head_gates(x, y, out); }
+  void stream_weights(Rows x, const StreamWeightShape& shape) override {
+    next_.stream_weights(x, shape);
+  }
   void match_magnitude(Rows x, Rows like) override { next_.match_magnitude(x, like); }
   void cut_off(Rows x, float cutoff) override { next_.cut_off(x, cutoff); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {

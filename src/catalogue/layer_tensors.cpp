@@ -330,6 +330,15 @@ class LayerTensors {
 
   void list_hyper_connections(const HyperConnectionsConfig& h) {
     const uint64_t n_cols = uint64_t{h.n} * c_.model_dim;
+    if (h.sinkhorn) {
+      const uint64_t n_weights = (uint64_t{2} + h.n) * h.n;
+      for (const TensorRole projection : {kMixerHyperProjection, kFfnHyperProjection}) {
+        add(projection, {n_weights, n_cols});
+      }
+      for (const TensorRole base : {kMixerHyperBase, kFfnHyperBase}) add(base, {n_weights});
+      for (const TensorRole scale : {kMixerHyperScale, kFfnHyperScale}) add(scale, {3});
+      return;
+    }
     for (const TensorRole norm : {kMixerHyperNorm, kFfnHyperNorm}) add(norm, {n_cols});
     for (const TensorRole down : {kMixerHyperDown, kFfnHyperDown}) add(down, {h.rank, n_cols});
     for (const TensorRole up : {kMixerHyperUp, kFfnHyperUp}) add(up, {n_cols, h.rank});

@@ -298,12 +298,24 @@ struct StreamsConfig {
   uint32_t laurel_rank = 0;  // rank of the map beside attention
 };
 
-// Hyper-connections (Qwen4-Exp 2026): several residual streams. The input of each half of a layer
-// is the mean of the normed streams, each weighted by a map of low rank, and the half's output is
-// added to each stream with a weight of its own.
+// Manifold-constrained hyper-connections (Xie et al. 2026; DeepSeek-V4, 2026): a projection of all
+// streams gives the weights with which a half of a layer reads them, those with which its output is
+// added to them, and a matrix that mixes them. Its rows and columns are scaled in turn until they
+// sum to 1 (Sinkhorn and Knopp 1967).
+struct SinkhornConfig {
+  uint32_t n_iterations = 0;
+  float eps = 1e-6f;  // is added to the weights and to the sums
+  // The model's output is a weighted sum of the streams; otherwise it is their mean.
+  bool has_output_weights = true;
+};
+
+// Hyper-connections: several residual streams. The input of each half of a layer is the mean of the
+// normed streams, each weighted by a map of low rank, and the half's output is added to each stream
+// with a weight of its own (Qwen4-Exp 2026). Or they are manifold-constrained.
 struct HyperConnectionsConfig {
-  uint32_t n = 0;     // number of streams
-  uint32_t rank = 0;  // of the map
+  uint32_t n = 0;                               // number of streams
+  uint32_t rank = 0;                            // of the map; 0: there is none
+  std::optional<SinkhornConfig> sinkhorn = {};  // absent: not manifold-constrained
 };
 
 // A draft head that was trained for a model and is stored apart from it (EAGLE-3, Li et al. 2025):

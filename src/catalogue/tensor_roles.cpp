@@ -53,6 +53,9 @@ constexpr RoleEntry kRoles[] = {
     {kHyperDown, kMatrix, "output_hc_down.weight",
      "hyper_connection_mixer.input_mix_weight_down.weight"},
     {kHyperUp, kMatrix, "output_hc_up.weight", "hyper_connection_mixer.input_mix_weight_up.weight"},
+    {kHyperProjection, kRouting, "output_hc_fn.weight", "hc_head_fn"},
+    {kHyperBase, kBias, "output_hc_base.weight", "hc_head_base"},
+    {kHyperScale, kBias, "output_hc_scale.weight", "hc_head_scale"},
     {kAttentionNorm, kNorm, "attn_norm.weight", "input_layernorm.weight"},
     {kAttentionNormBias, kBias, "attn_norm.bias", "input_layernorm.bias"},
     {kQkv, kMatrix, "attn_qkv.weight", "self_attn.qkv_proj.weight"},
@@ -179,6 +182,12 @@ constexpr RoleEntry kRoles[] = {
     {kFfnHyperUp, kMatrix, "hc_ffn_up.weight", "mlp_hyper_connection.input_mix_weight_up.weight"},
     {kFfnHyperInject, kRouting, "hc_ffn_inject.weight",
      "mlp_hyper_connection.block_inject_weight.weight"},
+    {kMixerHyperProjection, kRouting, "hc_attn_fn.weight", "hc_attn_fn"},
+    {kMixerHyperBase, kBias, "hc_attn_base.weight", "hc_attn_base"},
+    {kMixerHyperScale, kBias, "hc_attn_scale.weight", "hc_attn_scale"},
+    {kFfnHyperProjection, kRouting, "hc_ffn_fn.weight", "hc_ffn_fn"},
+    {kFfnHyperBase, kBias, "hc_ffn_base.weight", "hc_ffn_base"},
+    {kFfnHyperScale, kBias, "hc_ffn_scale.weight", "hc_ffn_scale"},
     {kNgramKey, kMatrix, "ple_key.weight", "ple.key_proj.weight"},
     {kNgramValue, kMatrix, "ple_value.weight", "ple.value_proj.weight"},
     {kNgramKeyNorm, kNorm, "ple_norm_key.weight", "ple.norm_key.weight"},
@@ -303,7 +312,14 @@ void TensorTable::list_classifier(const ModelConfig& c, const EncoderConfig& enc
 }
 
 void TensorTable::list_head(const ModelConfig& c) {
-  if (c.hyper) {
+  if (c.hyper && c.hyper->sinkhorn) {
+    if (c.hyper->sinkhorn->has_output_weights) {
+      specs_.push_back({{kHyperProjection}, {c.hyper->n, uint64_t{c.hyper->n} * c.model_dim}});
+      specs_.push_back({{kHyperBase}, {c.hyper->n}});
+      specs_.push_back({{kHyperScale}, {1}});
+    }
+    specs_.push_back({{kOutputNorm}, {c.model_dim}});
+  } else if (c.hyper) {
     const uint64_t n_cols = uint64_t{c.hyper->n} * c.model_dim;
     specs_.push_back({{kHyperNorm}, {n_cols}});
     specs_.push_back({{kHyperDown}, {c.hyper->rank, n_cols}});

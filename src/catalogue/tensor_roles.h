@@ -45,6 +45,9 @@ enum class TensorRole : uint8_t {
   kHyperNorm,          // hyper-connections, of the output: norms of the streams, [n, model_dim]
   kHyperDown,          // the map of low rank, [rank, n · model_dim]
   kHyperUp,            // and [n · model_dim, rank]
+  kHyperProjection,    // or manifold-constrained: [n, n · model_dim],
+  kHyperBase,          // what is added to it, [n],
+  kHyperScale,         // and its factor, [1]
   // Roles of a layer.
   kAttentionNorm,  // input norm of a layer, also of one with only a feed-forward block
   kAttentionNormBias,
@@ -166,6 +169,12 @@ enum class TensorRole : uint8_t {
   kFfnHyperDown,
   kFfnHyperUp,
   kFfnHyperInject,
+  kMixerHyperProjection,  // or manifold-constrained: [(2 + n) · n, n · model_dim],
+  kMixerHyperBase,        // what is added to it, [(2 + n) · n],
+  kMixerHyperScale,       // and factors of its three parts, [3]
+  kFfnHyperProjection,
+  kFfnHyperBase,
+  kFfnHyperScale,
   kNgramKey,    // n-grams: projection of the embedding to a key for each stream
   kNgramValue,  // and to their value
   kNgramKeyNorm,

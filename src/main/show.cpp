@@ -133,7 +133,12 @@ void show_kinds(const ModelConfig& c) {
     streams::print("  {} residual streams, of which the layers compute one (AltUp)\n",
                    c.streams->n);
   }
-  if (c.hyper) {
+  if (c.hyper && c.hyper->sinkhorn) {
+    streams::print(
+        "  {} residual streams, mixed for each half of a layer by matrices whose rows and columns "
+        "sum to 1 ({} iterations)\n",
+        c.hyper->n, c.hyper->sinkhorn->n_iterations);
+  } else if (c.hyper) {
     streams::print("  {} residual streams, mixed for each half of a layer by maps of rank {}\n",
                    c.hyper->n, c.hyper->rank);
   }

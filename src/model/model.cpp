@@ -57,6 +57,7 @@ class ModelLoader {
     TRY_ASSIGN(model_->streams_.in, tensors_.experts({kStreamProjections}, 0));
     TRY_ASSIGN(model_->streams_.out, tensors_.experts({kStreamOutputs}, 0));
     TRY(load_hyper(model_->hyper_output_, {kHyperNorm, kHyperDown, kHyperUp, {}}, 0));
+    TRY(load_sinkhorn(model_->hyper_output_, {kHyperProjection, kHyperBase, kHyperScale}, 0));
     if (config_.ngrams) TRY(load_ngrams(model_->ngrams_));
     TRY(load_rope_divisors(options.n_ctx_max ? options.n_ctx_max : config_.n_ctx_train));
     for (uint32_t i = 0; i < config_.layers.size(); ++i) {
@@ -230,6 +231,10 @@ class ModelLoader {
                    {kMixerHyperNorm, kMixerHyperDown, kMixerHyperUp, kMixerHyperInject}, layer));
     TRY(load_hyper(weights.ffn_hyper, {kFfnHyperNorm, kFfnHyperDown, kFfnHyperUp, kFfnHyperInject},
                    layer));
+    TRY(load_sinkhorn(weights.mixer_hyper,
+                      {kMixerHyperProjection, kMixerHyperBase, kMixerHyperScale}, layer));
+    TRY(load_sinkhorn(weights.ffn_hyper, {kFfnHyperProjection, kFfnHyperBase, kFfnHyperScale},
+                      layer));
     return load_streams(weights.streams, layer);
   }
 
@@ -243,6 +248,16 @@ class ModelLoader {
     TRY_ASSIGN(h.up, tensors_.matrix({roles.up}, layer));
     if (!roles.inject) return {};
     TRY_ASSIGN(h.inject, tensors_.matrix({*roles.inject}, layer));
+    return {};
+  }
+
+  struct SinkhornRoles {
+    TensorRole projection, base, scale;
+  };
+  Result<void> load_sinkhorn(HyperWeights& h, SinkhornRoles roles, uint32_t layer) {
+    TRY_ASSIGN(h.projection, tensors_.matrix({roles.projection}, layer));
+    TRY_ASSIGN(h.base, tensors_.host_vectors({roles.base}, layer));
+    TRY_ASSIGN(h.scales, tensors_.host_vectors({roles.scale}, layer));
     return {};
   }
 

@@ -106,12 +106,16 @@ struct StreamWeights {
   Buffer laurel_norm;                                    // [model_dim]
 };
 
-// Weights of hyper-connections (HyperConnections) of one half of a layer, or of the output.
+// Weights of hyper-connections (HyperConnections) of one half of a layer, or of the output. The
+// last three are those of manifold-constrained ones.
 struct HyperWeights {
   Buffer norm;                           // [n · model_dim]
   std::unique_ptr<PackedMatrix> down;    // [rank, n · model_dim]
   std::unique_ptr<PackedMatrix> up;      // [n · model_dim, rank]
   std::unique_ptr<PackedMatrix> inject;  // [n, n · model_dim]; null for the output
+  // [(2 + n) · n, n · model_dim], of the output [n, n · model_dim]
+  std::unique_ptr<PackedMatrix> projection;
+  std::vector<float> base, scales;  // [(2 + n) · n] or [n], [3] or [1]; on the host
 };
 
 // Weights of n-grams (NgramConfig) beside their table.

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+
 namespace kvik {
 
 ResidualStream::Buffers ResidualStream::Buffers::take(const ModelConfig& config,
@@ -36,8 +38,15 @@ void ResidualStream::add_positions(const PackedMatrix& table, std::span<const ui
 
 Rows ResidualStream::begin_half() {
   has_input_ = true;
+  input_norm_ = nullptr;
   backend_.clear(rows());
   return spare_.slice(0, n_rows_);
+}
+
+void ResidualStream::set_to_input() {
+  CHECK(has_input_ && !input_norm_);
+  std::swap(x_, spare_);
+  has_input_ = false;
 }
 
 void ResidualStream::keep(std::span<const uint32_t> rows) {
@@ -52,6 +61,13 @@ void ResidualStream::keep(std::span<const uint32_t> rows) {
 
 Rows ResidualStream::normed(const Buffer& norm, uint32_t first, uint32_t n) {
   if (norm.size() == 0) return (has_input_ ? spare_ : x_).slice(first, n);
+  if (has_input_) {
+    const Rows input = spare_.slice(first, n);
+    CHECK(n == n_rows_ && (!input_norm_ || input_norm_ == &norm));
+    if (!input_norm_) normalize(input, norm, config_.norm_eps, input);
+    input_norm_ = &norm;
+    return input;
+  }
   const Rows normed = spare_.slice(0, n);
   normalize(x_.slice(first, n), norm, config_.norm_eps, normed);
   return normed;

@@ -41,9 +41,12 @@ class ResidualStream {
   // Drops all rows but these, which become adjacent.
   void keep(std::span<const uint32_t> rows);
 
-  // Sets x to zero and returns the rows of an input, which the caller computes. normed() of an
-  // empty norm then returns it instead of x. With hyper-connections, begins each half of a layer.
+  // Sets x to zero and returns the rows of an input, which the caller computes. normed() then norms
+  // it instead of x, in place, so that it can have only one norm. With hyper-connections, begins
+  // each half of a layer.
   Rows begin_half();
+  // Makes that input x.
+  void set_to_input();
 
   // Returns norm(x), or x itself if `norm` is empty; valid until something is added to x.
   Rows normed(const Buffer& norm) { return normed(norm, 0, n_rows_); }
@@ -74,7 +77,8 @@ class ResidualStream {
   const Buffers buffers_;
   uint32_t n_rows_ = 0;
   Rows x_, spare_;
-  bool has_input_ = false;  // spare_ has the input of a half
+  bool has_input_ = false;              // spare_ has the input of a half
+  const Buffer* input_norm_ = nullptr;  // norm that the input has; null: none
 };
 
 }  // namespace kvik

@@ -11,6 +11,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/low_rank/low_rank.h"
 #include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/rows/stream_rows.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/state/state.h"
 #include "backend/exact_math.h"
@@ -114,6 +115,7 @@ class CpuBackend final : public Backend {
   bool has_streams() const override { return true; }
   void add_weighted_heads(Rows x, Rows y, Rows weights) override;
   void head_gates(Rows x, Rows y, Rows out) override;
+  void stream_weights(Rows x, const StreamWeightShape& shape) override;
   void match_magnitude(Rows x, Rows like) override;
   void cut_off(Rows x, float cutoff) override {
     for_rows(x, [&](size_t row) { isa_.rows.cut_off(row_of(x, row), cutoff, x.n_cols); });
@@ -399,14 +401,16 @@ void CpuBackend::head_gates(Rows x, Rows y, Rows out) {
   for_rows(x, [&](size_t row) {
     for (uint32_t head = 0; head < out.n_cols; ++head) {
       const size_t at = size_t{head} * dim;
-      const double g = isa_.rows.dot(row_of(x, row) + at, row_of(y, row) + at, dim) /
-                       std::sqrt(static_cast<double>(dim));
-      const double root = std::sqrt(std::max(std::abs(g), 1e-6));
-      row_of(out, row)[head] = static_cast<float>(exact_sigmoid(g > 0   ? root
-                                                                : g < 0 ? -root
-                                                                        : 0.0));
+      row_of(out, row)[head] =
+          head_gate(isa_.rows.dot(row_of(x, row) + at, row_of(y, row) + at, dim), dim);
     }
   });
+}
+
+void CpuBackend::stream_weights(Rows x, const StreamWeightShape& shape) {
+  CHECK(x.n_cols == shape.n_cols() && shape.base.size() == x.n_cols);
+  CHECK(shape.scales.size() == (shape.n_iterations > 0 ? 3 : 1));
+  for_rows(x, [&](size_t row) { compute_stream_weights(shape, row_of(x, row)); });
 }
 
 void CpuBackend::match_magnitude(Rows x, Rows like) {

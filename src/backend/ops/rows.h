@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace kvik {
 
@@ -38,6 +39,27 @@ struct RopeAngles {
   const float* sin = nullptr;
   // 2 · n_pairs dimensions of a head are rotated; the others stay as they are
   uint32_t n_pairs = 0;
+};
+
+// Weights of n residual streams from a projection of them to [pre, post, mix] (manifold-constrained
+// hyper-connections, Xie et al. 2026), each part multiplied by its scale and added to its base:
+//
+//   pre  = sigmoid(pre) + eps       [n], with which a half of a layer reads the streams
+//   post = 2 · sigmoid(post)        [n], with which its output is added to them
+//   mix  = softmax(mix) + eps       [n, n], row i: of old stream i in each new one
+//
+// Then the columns of mix are divided by their sums + eps, and n_iterations − 1 times its rows and
+// its columns (Sinkhorn and Knopp 1967). The result has mix transposed: row j has the weights of
+// all old streams in new stream j. Without iterations, the projection is pre alone.
+inline constexpr uint32_t kMaxStreams = 16;
+struct StreamWeightShape {
+  uint32_t n = 0;  // at most kMaxStreams
+  uint32_t n_iterations = 0;
+  float eps = 0;
+  std::span<const float> base;    // [(2 + n) · n] or [n], on the host
+  std::span<const float> scales;  // [3] or [1], on the host
+
+  uint32_t n_cols() const { return n_iterations > 0 ? (2 + n) * n : n; }
 };
 
 // Basis in which quantized pages store K and V. It is chosen so that no dimension is much larger

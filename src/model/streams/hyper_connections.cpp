@@ -8,14 +8,16 @@ namespace kvik {
 HyperConnections::Buffers HyperConnections::Buffers::take(const ModelConfig& config,
                                                           uint32_t n_rows_max,
                                                           RowBuffers& buffers) {
-  const auto [n, rank] = *config.hyper;
+  const auto& [n, rank, sinkhorn] = *config.hyper;
+  const uint32_t n_weights = sinkhorn ? (2 + n) * n : n;
   return {.streams = buffers.take(n_rows_max, n * config.model_dim),
           .spare = buffers.take(n_rows_max, n * config.model_dim),
-          .mixed = buffers.take(n_rows_max, n * config.model_dim),
+          .mixed = buffers.take(n_rows_max, sinkhorn ? 0 : n * config.model_dim),
           .low = buffers.take(n_rows_max, rank),
-          .weights = buffers.take(n_rows_max, n),
-          .kept = buffers.take(n_rows_max, n),
-          .twos = buffers.take(1, n)};
+          .weights = buffers.take(n_rows_max, n_weights),
+          .kept = buffers.take(n_rows_max, n_weights),
+          .twos = buffers.take(1, sinkhorn ? 0 : n),
+          .ones = buffers.take(1, sinkhorn ? n * config.model_dim : 0)};
 }
 
 HyperConnections::HyperConnections(const Model& model, Backend& backend, const Buffers& buffers)
@@ -23,11 +25,17 @@ HyperConnections::HyperConnections(const Model& model, Backend& backend, const B
       backend_(backend),
       own_(buffers),
       buffers_(buffers),
+      sinkhorn_(model.config().hyper->sinkhorn),
       n_(model.config().hyper->n),
       dim_(model.config().model_dim) {
-  const std::vector<float> twos(n_, 2.0f);
-  backend.memory().copy_in(reinterpret_cast<std::byte*>(own_.twos.data),
-                           std::as_bytes(std::span(twos)));
+  const auto fill = [&](Rows row, float value) {
+    const std::vector<float> values(row.n_cols, value);
+    if (values.empty()) return;
+    backend.memory().copy_in(reinterpret_cast<std::byte*>(row.data),
+                             std::as_bytes(std::span(values)));
+  };
+  fill(own_.twos, 2.0f);
+  fill(own_.ones, 1.0f);
 }
 
 void HyperConnections::begin_step(ResidualStream& x) {
@@ -64,7 +72,25 @@ Rows HyperConnections::mix(const HyperWeights& w, ResidualStream& x) {
   return normed;
 }
 
+void HyperConnections::collapse(const HyperWeights& w, uint32_t n_iterations, ResidualStream& x) {
+  const Rows all = streams(x.n_rows());
+  const Rows normed = buffers_.spare.slice(0, x.n_rows());
+  const StreamWeightShape shape{.n = n_,
+                                .n_iterations = n_iterations,
+                                .eps = sinkhorn_->eps,
+                                .base = w.base,
+                                .scales = w.scales};
+  const Rows weights = buffers_.weights.slice(0, x.n_rows()).columns(0, shape.n_cols());
+  backend_.rms_norm(all, own_.ones.data, n_ * dim_, model_.config().norm_eps, normed);
+  backend_.matmul(normed, *w.projection, weights);
+  backend_.stream_weights(weights, shape);
+  const Rows input = x.begin_half();
+  backend_.clear(input);
+  backend_.add_weighted_heads(input, all, weights.columns(0, n_));
+}
+
 void HyperConnections::begin(const HyperWeights& w, ResidualStream& x) {
+  if (sinkhorn_) return collapse(w, sinkhorn_->n_iterations, x);
   const Rows normed = mix(w, x);
   const Rows weights = buffers_.weights.slice(0, x.n_rows());
   backend_.matmul(normed, *w.inject, weights);
@@ -76,9 +102,33 @@ void HyperConnections::begin(const HyperWeights& w, ResidualStream& x) {
 void HyperConnections::end(const ResidualStream& x) {
   const Rows all = streams(x.n_rows());
   const Rows weights = buffers_.weights.slice(0, x.n_rows());
-  for (uint32_t j = 0; j < n_; ++j) {
-    backend_.add_weighted_heads(all.columns(j * dim_, dim_), x.rows(), weights.columns(j, 1));
+  if (!sinkhorn_) {
+    for (uint32_t j = 0; j < n_; ++j) {
+      backend_.add_weighted_heads(stream(all, j), x.rows(), weights.columns(j, 1));
+    }
+    return;
   }
+  const Rows mixed = buffers_.spare.slice(0, x.n_rows());
+  backend_.clear(mixed);
+  for (uint32_t j = 0; j < n_; ++j) {
+    backend_.add_weighted_heads(stream(mixed, j), all, weights.columns((2 + j) * n_, n_));
+    backend_.add_weighted_heads(stream(mixed, j), x.rows(), weights.columns(n_ + j, 1));
+  }
+  std::swap(buffers_.streams, buffers_.spare);
+}
+
+void HyperConnections::finish(ResidualStream& x) {
+  if (!sinkhorn_) {
+    mix(model_.hyper_output(), x);
+  } else if (sinkhorn_->has_output_weights) {
+    collapse(model_.hyper_output(), 0, x);
+  } else {
+    const Rows input = x.begin_half();
+    backend_.clear(input);
+    for (uint32_t j = 0; j < n_; ++j) backend_.add(input, stream(streams(x.n_rows()), j));
+    backend_.scale(input, 1.0f / static_cast<float>(n_));
+  }
+  x.set_to_input();
 }
 
 void HyperConnections::keep(std::span<const uint32_t> rows) {

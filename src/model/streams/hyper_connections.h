@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,15 +19,26 @@ namespace kvik {
 //   x  = mean over j of sigmoid(up · silu(down · h / n))ⱼ · hⱼ
 //   sⱼ = sⱼ + 2 · sigmoid(inject · h / n)[j] · f(x)
 //
-// The output of the layers is another such x. As in Transformers. One thread.
+// The output of the layers is another such x. As in Transformers.
+//
+// Manifold-constrained ones (SinkhornConfig) have for each half weights pre, post and mix, which
+// follow from projection · norm(s) (StreamWeightShape), where all streams share one norm without
+// weights:
+//
+//   x  = Σj pre[j] · sⱼ
+//   sⱼ = Σi mix[i][j] · sᵢ + post[j] · f(x)
+//
+// The output of the layers is another such x, or the mean of the streams. One thread.
 class HyperConnections {
  public:
   struct Buffers {
     Rows streams, spare;  // [n_rows_max, n · model_dim]
-    Rows mixed;           // the same, of the mix
+    Rows mixed;           // the same, of the mix; empty if manifold-constrained
     Rows low;             // [n_rows_max, rank]
-    Rows weights, kept;   // [n_rows_max, n], of the half's output
-    Rows twos;            // [1, n]
+    // [n_rows_max, n], of the half's output; if manifold-constrained, [n_rows_max, (2 + n) · n]
+    Rows weights, kept;
+    Rows twos;  // [1, n]
+    Rows ones;  // [1, n · model_dim], if manifold-constrained
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
@@ -40,7 +52,7 @@ class HyperConnections {
   // Adds what x has added to the streams.
   void end(const ResidualStream& x);
   // Makes x read the output of all layers.
-  void finish(ResidualStream& x) { mix(model_.hyper_output(), x); }
+  void finish(ResidualStream& x);
   // Drops all rows but these, which become adjacent. Called between begin() and end().
   void keep(std::span<const uint32_t> rows);
 
@@ -52,11 +64,15 @@ class HyperConnections {
  private:
   // Returns the normed streams.
   Rows mix(const HyperWeights& w, ResidualStream& x);
+  // Computes pre, post and mix, or pre alone, and x = Σj pre[j] · sⱼ.
+  void collapse(const HyperWeights& w, uint32_t n_iterations, ResidualStream& x);
+  Rows stream(Rows of, uint32_t j) const { return of.columns(j * dim_, dim_); }
 
   const Model& model_;
   Backend& backend_;
   const Buffers own_;
   Buffers buffers_;  // the same, with buffers and their spares swapped
+  const std::optional<SinkhornConfig> sinkhorn_;
   const uint32_t n_, dim_;
 };
 
