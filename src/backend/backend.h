@@ -12,6 +12,7 @@
 
 #include "backend/memory.h"
 #include "backend/ops/attention.h"
+#include "backend/ops/entries.h"
 #include "backend/ops/experts.h"
 #include "backend/ops/indexer.h"
 #include "backend/ops/matmul.h"
@@ -204,8 +205,13 @@ class Backend {
     CHECK(false && "xielu() without has_xielu()");
   }
 
-  // Returns whether the device has the next five operations, which models with several residual
-  // streams need.
+  // x = min(x, most); only with has_streams().
+  virtual void limit(Rows /*x*/, float /*most*/) {
+    CHECK(false && "limit() without has_streams()");
+  }
+
+  // Returns whether the device has limit() and the next five operations, which models with several
+  // residual streams need.
   virtual bool has_streams() const { return false; }
   // x[r] += Σ weights[r][h] · y[r][h · n_cols …], in ascending h. x: [M, n_cols], y: [M, heads ·
   // n_cols], weights: [M, heads]
@@ -298,6 +304,27 @@ class Backend {
   virtual void select_tokens(const IndexTarget& /*keys*/, const IndexShape& /*shape*/, Rows /*q*/,
                              Rows /*weights*/, uint32_t* /*lists*/) {
     CHECK(false && "select_tokens() without has_indexer()");
+  }
+
+  // Returns whether the device has the next three operations.
+  virtual bool has_entries() const { return false; }
+  // Adds the tokens of the runs to entries; positions: of the rows of x, on the host. x: [M, values
+  // · parts, then gates · parts], out: [M, dim], the entry in the row of its last token, elsewhere
+  // zero
+  virtual void compress(const EntryShape& /*shape*/, std::span<const StateRun> /*runs*/,
+                        std::span<const uint32_t> /*positions*/, Rows /*x*/, Rows /*out*/) {
+    CHECK(false && "compress() without has_entries()");
+  }
+  // Writes entries into their pages. entries: [M, dim], each in the row of its last token
+  virtual void write_entries(const EntryTarget& /*to*/, Rows /*entries*/) {
+    CHECK(false && "write_entries() without has_entries()");
+  }
+  // Attention to entries, and to the tokens of the shape's window, as attention() does. kv has
+  // latent K of one KV head of the same geometry as the entries, and the same runs.
+  virtual void attend_to_entries(const KvTarget& /*kv*/, const EntryTarget& /*entries*/,
+                                 const EntrySelection& /*selection*/,
+                                 const AttentionShape& /*shape*/, Rows /*q*/, Rows /*out*/) {
+    CHECK(false && "attend_to_entries() without has_entries()");
   }
 };
 

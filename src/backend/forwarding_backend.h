@@ -100,6 +100,7 @@ class ForwardingBackend : public Backend {
     next_.add_weighted_heads(x, y, weights);
   }
   void head_gates(Rows x, Rows y, Rows out) override { next_.head_gates(x, y, out); }
+  void limit(Rows x, float most) override { next_.limit(x, most); }
   void stream_weights(Rows x, const StreamWeightShape& shape) override {
     next_.stream_weights(x, shape);
   }
@@ -154,6 +155,19 @@ class ForwardingBackend : public Backend {
   void select_tokens(const IndexTarget& keys, const IndexShape& shape, Rows q, Rows weights,
                      uint32_t* tokens) override {
     next_.select_tokens(keys, shape, q, weights, tokens);
+  }
+  bool has_entries() const override { return next_.has_entries(); }
+  void compress(const EntryShape& shape, std::span<const StateRun> runs,
+                std::span<const uint32_t> positions, Rows x, Rows out) override {
+    next_.compress(shape, runs, positions, x, out);
+  }
+  void write_entries(const EntryTarget& to, Rows entries) override {
+    next_.write_entries(to, entries);
+  }
+  void attend_to_entries(const KvTarget& kv, const EntryTarget& entries,
+                         const EntrySelection& selection, const AttentionShape& shape, Rows q,
+                         Rows out) override {
+    next_.attend_to_entries(kv, entries, selection, shape, q, out);
   }
 
  protected:

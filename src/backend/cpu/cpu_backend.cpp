@@ -11,6 +11,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/low_rank/low_rank.h"
 #include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/rows/row_loops.h"
 #include "backend/cpu/rows/stream_rows.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/state/state.h"
@@ -24,14 +25,7 @@ namespace kvik {
 namespace cpu {
 namespace {
 
-// Columns per item of work of an elementwise operation; a multiple of the lanes.
-constexpr uint32_t kPieceColumns = 4096;
-
-uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
-
 bool same_shape(Rows a, Rows b) { return a.n_rows == b.n_rows && a.n_cols == b.n_cols; }
-
-float* row_of(Rows x, size_t row) { return x.data + row * x.stride; }
 
 }  // namespace
 
@@ -113,6 +107,7 @@ class CpuBackend final : public Backend {
     on_pieces(x, isa_.rows.xielu, parameters);
   }
   bool has_streams() const override { return true; }
+  void limit(Rows x, float most) override { on_pieces(x, limit_row, most); }
   void add_weighted_heads(Rows x, Rows y, Rows weights) override;
   void head_gates(Rows x, Rows y, Rows out) override;
   void stream_weights(Rows x, const StreamWeightShape& shape) override;
@@ -158,12 +153,23 @@ class CpuBackend final : public Backend {
                      uint32_t* tokens) override {
     indexer_.select(keys, shape, q, weights, tokens);
   }
+  bool has_entries() const override { return true; }
+  void compress(const EntryShape& shape, std::span<const StateRun> runs,
+                std::span<const uint32_t> positions, Rows x, Rows out) override {
+    state_.compress(shape, runs, positions, x, out);
+  }
+  void write_entries(const EntryTarget& to, Rows entries) override {
+    pages_.write_entries(to, entries);
+  }
+  void attend_to_entries(const KvTarget& kv, const EntryTarget& entries,
+                         const EntrySelection& selection, const AttentionShape& shape, Rows q,
+                         Rows out) override {
+    attention_.run_entries(kv, entries, selection, shape, q, out);
+  }
 
  private:
-  template <class Body>
-  void for_rows(Rows x, const Body& body);
-  template <class Body>
-  void for_pieces(Rows x, const Body& body);
+  void for_rows(Rows x, const auto& body) { cpu::for_rows(pool_, x, body); }
+  void for_pieces(Rows x, const auto& body) { cpu::for_pieces(pool_, x, body); }
   // Applies a kernel of one row and a parameter to all of x.
   void on_pieces(Rows x, auto kernel, const auto& parameter) {
     for_pieces(
@@ -181,33 +187,6 @@ class CpuBackend final : public Backend {
   LowRank low_rank_;
   State state_;
 };
-
-// Calls body(row) for each row of x, on several threads if there are enough floats.
-template <class Body>
-void CpuBackend::for_rows(Rows x, const Body& body) {
-  if (x.n_rows == 1 || size_t{x.n_rows} * x.n_cols < kFloatsWorthSharing) {
-    for (uint32_t row = 0; row < x.n_rows; ++row) body(row);
-  } else {
-    pool_.run(x.n_rows, [&](size_t row, uint32_t) { body(row); });
-  }
-}
-
-// Calls body(row, first column, number of columns) for pieces that cover all of x, on several
-// threads if there are enough floats.
-template <class Body>
-void CpuBackend::for_pieces(Rows x, const Body& body) {
-  const uint32_t per_row = ceil_div(x.n_cols, kPieceColumns);
-  const auto piece = [&](size_t item, uint32_t) {
-    const uint32_t first = static_cast<uint32_t>(item % per_row) * kPieceColumns;
-    body(item / per_row, first, std::min(kPieceColumns, x.n_cols - first));
-  };
-  const size_t n_items = size_t{x.n_rows} * per_row;
-  if (size_t{x.n_rows} * x.n_cols < kFloatsWorthSharing) {
-    for (size_t item = 0; item < n_items; ++item) piece(item, 0);
-  } else {
-    pool_.run(n_items, piece);
-  }
-}
 
 // Only the products of bf16 pairs round differently from the other instruction sets
 // (matmul_kernels.h).
@@ -410,7 +389,9 @@ void CpuBackend::head_gates(Rows x, Rows y, Rows out) {
 void CpuBackend::stream_weights(Rows x, const StreamWeightShape& shape) {
   CHECK(x.n_cols == shape.n_cols() && shape.base.size() == x.n_cols);
   CHECK(shape.scales.size() == (shape.n_iterations > 0 ? 3 : 1));
-  for_rows(x, [&](size_t row) { compute_stream_weights(shape, row_of(x, row)); });
+  cpu::for_rows(
+      pool_, x, [&](size_t row) { compute_stream_weights(shape, row_of(x, row)); },
+      shape.n_iterations + 1);
 }
 
 void CpuBackend::match_magnitude(Rows x, Rows like) {

@@ -88,6 +88,9 @@ struct HeadsUse {
   uint32_t block_tokens = 1;
   uint32_t key_tokens = 1;  // IndexTarget::key_tokens
   uint32_t n_lists = 1;
+  // Number of entries and tokens that a row of attend_to_entries() attends to at most; 0: there are
+  // no such rows. n_top is then the number of entries that are selected.
+  uint32_t n_copied = 0;
 };
 
 }  // namespace kvik

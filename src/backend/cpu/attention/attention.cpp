@@ -34,7 +34,8 @@ Attention::Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool
       pool_(pool),
       scratch_(pool.n_threads()),
       copies_(memory, pool),
-      tables_(pool) {}
+      tables_(pool),
+      entries_(memory, pool) {}
 
 void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
   if (shape.selected) return run_selected(kv, shape, q, out);
@@ -103,6 +104,38 @@ void Attention::run_tables(const KvTarget& kv, const AttentionShape& shape, Rows
   }
 }
 
+void Attention::run_entries(const KvTarget& kv, const EntryTarget& entries,
+                            const EntrySelection& selection, const AttentionShape& shape, Rows q,
+                            Rows out) {
+  CHECK(shape.window > 0 && !shape.selected && kv.runs.size() == entries.kv.runs.size());
+  entry_rows_.clear();
+  for (size_t i = 0; i < kv.runs.size(); ++i) {
+    const KvRun& run = kv.runs[i];
+    for (uint32_t r = 0; r < run.n_rows; ++r) {
+      const uint32_t row = run.first_row + r;
+      const uint32_t position = run.first_position + r;
+      const uint32_t n_entries = (position + 1) / entries.n_tokens;
+      const bool selects = n_entries > selection.n_top;
+      entry_rows_.push_back(
+          {.run = &run,
+           .entry_run = &entries.kv.runs[i],
+           .row = row,
+           .position = position,
+           .list =
+               selects ? selection.lists + size_t{selection.rows[row]} * selection.stride : nullptr,
+           .n_entries = selects ? selection.n_top : n_entries,
+           .n_window = n_visible(position, shape.window)});
+    }
+  }
+  AttentionShape all = shape;
+  all.window = 0;
+  for (size_t first = 0; first < entry_rows_.size(); first += entries_.n_rows_max()) {
+    const auto rest = std::span<const EntryRow>(entry_rows_).subspan(first);
+    entries_.gather(kv, entries, rest.first(std::min(rest.size(), entries_.n_rows_max())));
+    run_rows(entries_.target(), all, q, out, {});
+  }
+}
+
 void Attention::run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out,
                          std::span<const SelectedRow> selected) {
   Call call{kv, shape, shape.n_heads / kv.geometry.n_kv_heads, 0};
@@ -152,7 +185,12 @@ uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
   const Needs needs = needs_of(limits);
   uint64_t of_copies = 0;
   uint64_t of_tables = 0;
+  uint64_t of_entries = 0;
   for (const HeadsUse& use : limits.heads) {
+    if (use.n_copied > 0) {
+      of_entries = std::max(of_entries, entries_.scratch_bytes(use));
+      continue;
+    }
     if (use.n_top == 0) continue;
     if (use.kv.latent_dim != 0) {
       of_copies = std::max(of_copies, copies_.scratch_bytes(use));
@@ -161,7 +199,7 @@ uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
     }
   }
   return (pool_.n_threads() * needs.scratch + needs.merged + needs.partials) * sizeof(float) +
-         of_copies + of_tables;
+         of_copies + of_tables + of_entries;
 }
 
 void Attention::reserve(const WorkLimits& limits) {
@@ -172,6 +210,11 @@ void Attention::reserve(const WorkLimits& limits) {
   size_t n_rows = limits.n_rows;
   size_t n_slices = limits.n_rows / kSliceRows + std::min(limits.n_rows, limits.n_sequences);
   for (const HeadsUse& use : limits.heads) {
+    if (use.n_copied > 0) {
+      entries_.reserve(use);
+      entry_rows_.reserve(limits.n_rows);
+      continue;
+    }
     if (use.n_top == 0) continue;
     selecting_rows_.reserve(limits.n_rows);
     full_runs_.reserve(limits.n_sequences);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/attention/entry_pages.h"
 #include "backend/cpu/attention/selected_pages.h"
 #include "backend/cpu/attention/selected_row.h"
 #include "backend/cpu/attention/selected_tables.h"
@@ -21,7 +22,8 @@ namespace kvik::cpu {
 // whole, with an item of work for each KV head. The bits are the same in both cases.
 //
 // Rows that attend to selected tokens read copies of latent K (SelectedPages), or a part of the
-// pages (SelectedTables), some rows at a time.
+// pages (SelectedTables), some rows at a time. Rows that attend to entries read copies, too
+// (EntryPages).
 class Attention {
  public:
   Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool);
@@ -29,6 +31,10 @@ class Attention {
   // q: [M, n_heads · head_dim], out: [M, n_heads · value_dim]. The caller has checked the shapes
   // against the geometry.
   void run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
+
+  // Implements Backend::attend_to_entries().
+  void run_entries(const KvTarget& kv, const EntryTarget& entries, const EntrySelection& selection,
+                   const AttentionShape& shape, Rows q, Rows out);
 
   // Return the bytes of scratch memory that attention needs within the limits, and allocate it.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
@@ -82,6 +88,8 @@ class Attention {
   Buffer partials_;                 // [unit of the current wave][KV head]
   SelectedPages copies_;
   SelectedTables tables_;
+  EntryPages entries_;
+  std::vector<EntryRow> entry_rows_;
   std::vector<SelectingRow> selecting_rows_;
   std::vector<KvRun> full_runs_;  // the rows of a call that attend to all tokens
 };

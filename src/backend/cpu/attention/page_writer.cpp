@@ -54,4 +54,18 @@ void PageWriter::write_channels(const KvTarget& kv, const KvRun& run) {
   });
 }
 
+void PageWriter::write_entries(const EntryTarget& to, Rows entries) const {
+  CHECK(entries.n_cols == to.kv.geometry.head_dim && to.kv.geometry.n_kv_heads == 1);
+  const KvBlockLayout layout = layout_of(to.kv.geometry);
+  for (const KvRun& run : to.kv.runs) {
+    for (uint32_t i = 0; i < run.n_rows; ++i) {
+      const uint32_t token = run.first_position + i;
+      if ((token + 1) % to.n_tokens != 0) continue;
+      kernels_.write_token(layout, run.pages[token / kPageTokens] + block_offset(to.kv, 0),
+                           to.slot(token / to.n_tokens),
+                           entries.data + size_t{run.first_row + i} * entries.stride, nullptr);
+    }
+  }
+}
+
 }  // namespace kvik::cpu

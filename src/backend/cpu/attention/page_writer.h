@@ -15,6 +15,8 @@ class PageWriter {
 
   // Implements Backend::write_kv().
   void write(const KvTarget& kv, Rows k, Rows v);
+  // Implements Backend::write_entries().
+  void write_entries(const EntryTarget& to, Rows entries) const;
 
  private:
   void write_token(const KvTarget& kv, const KvRun& run, uint32_t token, const float* k,

@@ -62,6 +62,10 @@ void compute_stream_weights(const StreamWeightShape& shape, float* row) {
   }
 }
 
+void limit_row(float* x, float most, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) x[i] = std::min(x[i], most);
+}
+
 float head_gate(double product, uint32_t dim) {
   const double g = product / std::sqrt(static_cast<double>(dim));
   const double root = std::sqrt(std::max(std::abs(g), 1e-6));

@@ -43,6 +43,8 @@ class State {
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) {
     recur(shape, runs, in, {}, skips, kernels_.state_space, out);
   }
+  void compress(const EntryShape& shape, std::span<const StateRun> runs,
+                std::span<const uint32_t> positions, Rows x, Rows out);
   void selective_scan(const ScanWeights& weights, std::span<const StateRun> runs,
                       const ScanRows& in, Rows out);
 

@@ -325,6 +325,53 @@ void bounded_decays(const GateTask& given) {
   }
 }
 
+// Numbers of an entry (EntryShape) for sixteen channels. Without tokens, the maximum is so low that
+// the first token's gate exceeds it and its exponential is 0.
+struct EntrySums {
+  F32x16 most, sum, weighted;
+
+  static EntrySums none() { return {set1(-1e30f), zero(), zero()}; }
+  static EntrySums load_from(const float* state, size_t step, uint32_t n) {
+    return {load_first(state, n), load_first(state + step, n), load_first(state + 2 * step, n)};
+  }
+  void store_to(float* state, size_t step, uint32_t n) const {
+    store_first(state, most, n);
+    store_first(state + step, sum, n);
+    store_first(state + 2 * step, weighted, n);
+  }
+  EntrySums with(F32x16 value, F32x16 gate) const {
+    const F32x16 change = sub(gate, most);
+    const F32x16 smaller = exp(sub(zero(), max(change, sub(zero(), change))));
+    const F32x16 own = select_ge(gate, most, set1(1.0f), smaller);
+    const F32x16 others = select_ge(gate, most, smaller, set1(1.0f));
+    return {max(gate, most), fma(sum, others, own), fma(value, own, mul(weighted, others))};
+  }
+};
+
+void compress(const CompressTask& t) {
+  for (uint32_t i = 0; i < t.n_channels; i += kLanes) {
+    const uint32_t n = t.n_channels - i < kLanes ? t.n_channels - i : kLanes;
+    const auto gate = [&](const float* gates, const float* biases) {
+      return add(load_first(gates + i, n), load_first(biases + i, n));
+    };
+    float* own_state = t.state + i;
+    float* next_state = t.state + 3 * t.step + i;
+    EntrySums own = EntrySums::none();
+    if (!t.begins) {
+      own = EntrySums::load_from(own_state, t.step, n);
+    } else if (t.next_values && t.follows) {
+      own = EntrySums::load_from(next_state, t.step, n);
+    }
+    own = own.with(load_first(t.values + i, n), gate(t.gates, t.biases));
+    own.store_to(own_state, t.step, n);
+    if (t.out) store_first(t.out + i, div(own.weighted, own.sum), n);
+    if (!t.next_values) continue;
+    EntrySums next = t.begins ? EntrySums::none() : EntrySums::load_from(next_state, t.step, n);
+    next = next.with(load_first(t.next_values + i, n), gate(t.next_gates, t.next_biases));
+    next.store_to(next_state, t.step, n);
+  }
+}
+
 }  // namespace
 
 const StateKernels kStateKernels = {
@@ -336,5 +383,6 @@ const StateKernels kStateKernels = {
     .state_space = state_space,
     .selective_scan = selective_scan,
     .short_conv = short_conv,
+    .compress = compress,
     .l2_norm = l2_norm,
 };

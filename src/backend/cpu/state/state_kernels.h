@@ -68,6 +68,20 @@ struct ScanTask {
   uint32_t n_kept;  // tokens that change the state; later ones are draft tokens
 };
 
+// One token of entries (EntryShape), channels [0, n_channels). The numbers of the state are those
+// of the entry, then those of the next one if next_values is not null; lists of channels are `step`
+// floats apart.
+struct CompressTask {
+  float* state;
+  size_t step;
+  const float *values, *gates, *biases;
+  const float *next_values, *next_gates, *next_biases;
+  uint32_t n_channels;
+  bool begins;   // it is the first token of an entry
+  bool follows;  // that entry is not the first one
+  float* out;    // the entry; null: it is incomplete
+};
+
 struct StateKernels {
   void (*gates)(const GateTask& task);
   void (*steps)(const GateTask& task);
@@ -77,6 +91,7 @@ struct StateKernels {
   void (*state_space)(const RecurrenceTask& task);
   void (*selective_scan)(const ScanTask& task);
   void (*short_conv)(const ConvTask& task);
+  void (*compress)(const CompressTask& task);
   // Normalizes one head: out = scale · x / sqrt(Σ x² + eps).
   void (*l2_norm)(const float* x, float* out, uint32_t n, float eps, float scale);
 };
