@@ -39,6 +39,7 @@
 #include "catalogue/families/recurrent/qwen_delta.h"
 #include "catalogue/families/seed_oss.h"
 #include "catalogue/families/smollm.h"
+#include "catalogue/families/sparse/deepseek4.h"
 #include "catalogue/families/sparse/deepseek_sparse.h"
 #include "catalogue/families/sparse/minimax_sparse.h"
 #include "catalogue/families/sparse/mistral_large4.h"
@@ -65,11 +66,11 @@ consteval auto joined(const Family (&... lists)[n]) {
 constexpr auto kFamilies = joined(
     kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kQwen4ExpFamilies, kGemmaFamilies,
     kPhiFamilies, kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
-    kMinimaxSparseFamilies, kDeepseekFamilies, kDeepseekSparseFamilies, kMistralLarge4Families,
-    kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies, kSeedOssFamilies,
-    kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies, kArceeFamilies,
-    kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies, kGptFamilies,
-    kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kFalconH1Families,
+    kMinimaxSparseFamilies, kDeepseekFamilies, kDeepseekSparseFamilies, kDeepseek4Families,
+    kMistralLarge4Families, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
+    kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
+    kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
+    kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kFalconH1Families,
     kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
@@ -133,6 +134,13 @@ std::string_view name_among(std::span<const FolderName> names, TensorRole role) 
 
 std::string_view folder_name(const FolderType& type, TensorRole role) {
   return name_among(type.names, role);
+}
+
+std::string_view other_folder_name(const FolderType& type, TensorRole role) {
+  for (const FolderName& name : type.other_names) {
+    if (name.role == role) return name.name;
+  }
+  return {};
 }
 
 std::string_view mtp_folder_name(const FolderType& type, TensorRole role) {

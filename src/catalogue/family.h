@@ -87,7 +87,8 @@ struct FolderType {
   uint32_t window_kv_factor = 1;
   bool has_transposed_matrices = false;  // matrices of the layers are stored transposed (GPT-2)
   ExpertStacks stacks = ExpertStacks::kUsual;
-  std::span<const FolderName> names = {};  // names of tensors that differ from the usual ones
+  std::span<const FolderName> names = {};        // names of tensors that differ from the usual ones
+  std::span<const FolderName> other_names = {};  // names of tensors that lack those names
   // Prefix of an MLP's names that replaces "mlp." in some folders; empty: none.
   std::string_view other_mlp = {};
   // Name of attention's output projection in the layers that lack the first one; empty: none.
@@ -101,6 +102,7 @@ struct FolderType {
   bool has_shared_indexers = false;  // keys of layers with a shared indexer (indexer_keys.h)
   bool has_sparse_layers = false;    // keys of layers with an indexer (indexer_keys.h)
   bool has_latent_keys = false;      // keys of layers with MLA that differ (latent_keys.h)
+  bool has_entry_keys = false;       // keys of layers with entries (entry_keys.h)
   // Keys of n-grams (format/hf/keys/ngram_keys.h); queries and key of an indexer are one tensor.
   bool has_ngrams = false;
   bool has_step_keys = false;      // StepFun's keys (format/hf/keys/step_keys.h)
@@ -139,6 +141,7 @@ struct AttentionTraits {
   bool may_have_narrow_values = false;  // AttentionConfig::value_dim
   bool is_norm_after_rope = false;      // q and k are normalized after RoPE
   bool is_latent = false;               // multi-head latent attention (LatentConfig)
+  bool is_joint = false;                // K and V are one vector (JointConfig)
   bool is_unscaled = false;             // q·k is not scaled unless a key says so
   double soft_cap = 0;                  // value in synthetic models of the family
   // Every n-th layer has full attention; 1: all layers have the window.
@@ -271,6 +274,8 @@ std::string known_model_types();  // "llama, mistral, …"
 
 // Returns the name that such a folder has for the tensors of a role (tensor_roles.h).
 std::string_view folder_name(const FolderType& type, TensorRole role);
+// Returns the name of a tensor that lacks that name; empty if there is none.
+std::string_view other_folder_name(const FolderType& type, TensorRole role);
 // Likewise, for tensors of an MTP layer.
 std::string_view mtp_folder_name(const FolderType& type, TensorRole role);
 // Returns whether some folder type of the family has that name for the tensors of the role.

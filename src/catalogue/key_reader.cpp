@@ -88,6 +88,14 @@ Result<std::vector<uint32_t>> KeyReader::counts_of(std::string_view key,
   return counts;
 }
 
+Result<std::vector<uint64_t>> KeyReader::integers_at_least(std::string_view key, size_t n) const {
+  TRY_ASSIGN(const auto found, metadata_.get_ints(full(key)));
+  const size_t n_found = found ? found->size() : 0;
+  TRY_ASSIGN(std::vector<uint64_t> all, integers(key, std::max(n_found, n)));
+  all.resize(n);
+  return all;
+}
+
 Result<std::vector<uint64_t>> KeyReader::integers(std::string_view key, size_t n) const {
   TRY_ASSIGN(const std::vector<int64_t> numbers, list(key, n));
   if (numbers.size() != n) {

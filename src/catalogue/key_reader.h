@@ -46,6 +46,8 @@ class KeyReader {
 
   // Returns a list of n integers ≥ 0. The key is required.
   Result<std::vector<uint64_t>> integers(std::string_view key, size_t n) const;
+  // Returns the first n integers ≥ 0 of a list. The key is required.
+  Result<std::vector<uint64_t>> integers_at_least(std::string_view key, size_t n) const;
 
   // Like counts(), but a list may contain 0, and the key is required.
   Result<std::vector<uint32_t>> counts_or_none(std::string_view key, size_t n, uint64_t max) const;

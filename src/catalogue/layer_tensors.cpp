@@ -1,5 +1,6 @@
 #include "catalogue/layer_tensors.h"
 
+#include <initializer_list>
 #include <utility>
 #include <variant>
 
@@ -97,7 +98,38 @@ class LayerTensors {
     add(kIndexKeyNorm, {i.head_dim});
   }
 
+  void list_entries(const EntriesConfig& e, uint64_t head_dim, uint64_t q_rank) {
+    if (!e.exist()) return;
+    const auto list_parts = [&](std::initializer_list<TensorRole> roles, uint64_t dim) {
+      const auto* role = roles.begin();
+      add(role[0], {e.n_parts() * dim, c_.model_dim});
+      add(role[1], {e.n_parts() * dim, c_.model_dim});
+      add(role[2], {e.n_tokens, e.n_parts() * dim});
+      add(role[3], {dim});
+    };
+    list_parts({kEntryValue, kEntryGate, kEntryPositions, kEntryNorm}, head_dim);
+    if (!e.selects()) return;
+    list_parts({kIndexEntryValue, kIndexEntryGate, kIndexEntryPositions, kIndexEntryNorm},
+               e.index_dim);
+    add(kIndexQuery, {uint64_t{e.n_index_heads} * e.index_dim, q_rank});
+    add(kIndexWeights, {e.n_index_heads, c_.model_dim});
+  }
+
+  void list_joint(const AttentionConfig& a) {
+    const JointConfig& j = a.joint;
+    add(kQDown, {j.q_rank, c_.model_dim});
+    add(kQDownNorm, {j.q_rank});
+    add(kQUp, {a.q_dim(), j.q_rank});
+    add(kJointKv, {a.head_dim, c_.model_dim});
+    add(kKvDownNorm, {a.head_dim});
+    add(kOutputDown, {a.output_dim(), a.q_dim() / j.n_groups});
+    add(kOutputUp, {c_.model_dim, a.output_dim()});
+    add(kSinks, {a.n_heads});
+    list_entries(j.entries, a.head_dim, j.q_rank);
+  }
+
   void list(const AttentionConfig& a) {
+    if (a.joint.exists()) return list_joint(a);
     if (a.latent.rank) {
       list_latent(a);
     } else if (a.is_fused) {
@@ -215,6 +247,7 @@ class LayerTensors {
     if (e.has_score_bias) add(kScoreBias, {e.n_experts});
     if (e.has_correction_bias)
       add_optional(kCorrectionBias, {e.n_experts}, e.is_correction_bias_optional);
+    if (e.has_token_table) add(kExpertTable, {c_.n_vocab, e.n_used});
     const uint32_t dim = e.latent_dim ? e.latent_dim : c_.model_dim;
     if (has_gate()) add(kExpertGate, {e.n_experts, e.ffn_dim, dim});
     add(kExpertUp, {e.n_experts, e.ffn_dim, dim});

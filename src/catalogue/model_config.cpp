@@ -21,7 +21,8 @@ uint32_t ModelConfig::n_attention_layers() const {
 }
 
 uint32_t ModelConfig::n_state_layers() const {
-  return static_cast<uint32_t>(std::ranges::count_if(layers, &LayerConfig::has_state));
+  return static_cast<uint32_t>(std::ranges::count_if(
+      layers, [](const LayerConfig& layer) { return layer.has_state() || layer.has_entries(); }));
 }
 
 const ExpertsConfig* ModelConfig::experts() const {

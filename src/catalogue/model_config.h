@@ -10,6 +10,7 @@
 
 #include "base/metadata.h"
 #include "base/result.h"
+#include "catalogue/joint_config.h"
 #include "catalogue/ngram_config.h"
 #include "catalogue/recurrent_config.h"
 #include "tensor/op_kinds.h"
@@ -165,18 +166,22 @@ struct AttentionConfig {
   // vector.
   LatentConfig latent = {};
   IndexerConfig indexer = {};
+  JointConfig joint = {};
 
   uint32_t q_dim() const { return n_heads * head_dim; }
   uint32_t kv_dim() const { return n_kv_heads * head_dim; }
   // Returns the number of columns of V's projection.
   uint32_t v_dim() const { return n_kv_heads * (value_dim ? value_dim : head_dim); }
   uint32_t qkv_dim() const { return q_dim() + kv_dim() + v_dim(); }
+  // Returns the dimensions of K that are V, too; 0: V is stored apart (KvGeometry::latent_dim).
+  uint32_t latent_dim() const { return joint.exists() ? head_dim : latent.rank; }
   uint32_t gate_dim() const {
     if (output_gate == OutputGate::kPerHead) return n_heads;
     return output_gate == OutputGate::kNone ? 0 : q_dim();
   }
   // Returns the number of input columns of the output projection.
   uint32_t output_dim() const {
+    if (joint.exists()) return joint.n_groups * joint.group_rank;
     if (latent.rank) return n_heads * latent.value_dim;
     return n_heads * (value_dim ? value_dim : head_dim);
   }
@@ -189,6 +194,7 @@ struct AttentionConfig {
 struct ActivationParameters {
   Xielu xielu = {};  // of Activation::kXielu
   float limit = 0;   // both factors of a product with SiLU are limited (Step 3.5); 0: no limit
+  bool limits_gate = false;  // the gate is limited before SiLU, not after it (DeepSeek-V4)
   // Factors of the gate before the activation and of the product after it (Falcon-H1).
   float gate_scale = 1.0f, scale = 1.0f;
   // Before the activation, mean + cutoff · deviation of a row's gate is subtracted from the gate,
@@ -206,7 +212,7 @@ struct MlpConfig {
 };
 
 // Function that turns a router's scores into expert probabilities.
-enum class ExpertScoring : uint8_t { kSoftmax, kSigmoid };
+enum class ExpertScoring : uint8_t { kSoftmax, kSigmoid, kSqrtSoftplus };
 
 // Mixture of experts: each token passes through the n_used top experts (Shazeer et al. 2017).
 struct ExpertsConfig {
@@ -224,6 +230,9 @@ struct ExpertsConfig {
   bool weighs_input = false;  // the weights are factors of the expert's input; n_used is 1
   // ActivationParameters::limit of the experts and of the shared expert
   float limit = 0, shared_limit = 0;
+  bool limits_gate = false;  // ActivationParameters::limits_gate of both
+  // A table has the experts of each token; the scores are only their weights (DeepSeek-V4).
+  bool has_token_table = false;
   bool has_shared_gate = false;  // the shared expert's output is multiplied by sigmoid(gate · x)
   bool has_score_bias = false;   // a bias is added to the scores
   // A bias is added to the probabilities for the selection of experts, but not for their weights
@@ -258,6 +267,8 @@ struct LayerConfig {
   const AttentionConfig* if_attention() const { return std::get_if<AttentionConfig>(&mixer); }
   bool mixes() const { return !std::holds_alternative<NoMixer>(mixer); }
   bool has_state() const { return beside || (mixes() && !if_attention()); }
+  // Returns whether the layer attends to entries, of which the newest one is a part of the state.
+  bool has_entries() const { return if_attention() && attention().joint.entries.exist(); }
   // Calls use(config) with the config of the layer's recurrence, if it has one.
   template <class Use>
   void visit_state(Use&& use) const {
@@ -436,7 +447,7 @@ struct ModelConfig {
   uint32_t n_ctx_within(uint32_t n_ctx) const {
     return has_positions && n_ctx > n_ctx_train ? n_ctx_train : n_ctx;
   }
-  // Returns the number of recurrent layers.
+  // Returns the number of recurrent layers and of those with entries (EntriesConfig).
   uint32_t n_state_layers() const;
   bool has_state() const { return n_state_layers() > 0; }
   // Returns the config of the first layer with experts; null if there is none.

@@ -119,7 +119,8 @@ Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, M
     // Some families in which every feed-forward block has experts omit this key.
     TRY_ASSIGN(const uint32_t expert_dim,
                keys.optional_count("expert_feed_forward_length", kMaxDim));
-    const bool may_lack = family.recurrence.kind != Recurrence::kNone && family.experts;
+    const bool may_lack = (family.recurrence.kind != Recurrence::kNone && family.experts) ||
+                          family.attention.is_joint;
     TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim, may_lack ? expert_dim : 0));
     TRY_ASSIGN(a.n_kv_heads, read_n_kv_heads(keys, family, c, a.n_heads));
     n_kv_heads = {a.n_kv_heads};

@@ -14,6 +14,18 @@ constexpr uint32_t kSoftmaxGating = 1;
 constexpr uint32_t kSigmoidGating = 2;
 // Softmax over the selected experts, which is kSoftmaxGating with normalized weights.
 constexpr uint32_t kTopKSoftmaxGating = 3;
+constexpr uint32_t kSqrtSoftplusGating = 4;
+
+uint32_t gating_of(ExpertScoring scoring) {
+  switch (scoring) {
+    case ExpertScoring::kSigmoid:
+      return kSigmoidGating;
+    case ExpertScoring::kSqrtSoftplus:
+      return kSqrtSoftplusGating;
+    default:
+      return kSoftmaxGating;
+  }
+}
 
 // Reads the size of the shared expert from the number of shared experts, which some files state
 // instead. Their matrices are concatenated.
@@ -42,22 +54,24 @@ Result<void> read_groups(const KeyReader& keys, ExpertsConfig& e) {
 }
 
 Result<ExpertScoring> read_scoring(const KeyReader& keys, ExpertScoring usual) {
-  const uint32_t fallback = usual == ExpertScoring::kSigmoid ? kSigmoidGating : kSoftmaxGating;
   TRY_ASSIGN(const uint32_t scoring, keys.optional_count("expert_gating_func", UINT32_MAX));
-  switch (scoring == 0 ? fallback : scoring) {
+  switch (scoring == 0 ? gating_of(usual) : scoring) {
     case kSoftmaxGating:
     case kTopKSoftmaxGating:
       return ExpertScoring::kSoftmax;
     case kSigmoidGating:
       return ExpertScoring::kSigmoid;
+    case kSqrtSoftplusGating:
+      return ExpertScoring::kSqrtSoftplus;
     default:
       break;
   }
   return fail(
       ErrorCode::kUnsupported,
-      fmt::format("'{}' is {}, expected {} (softmax), {} (sigmoid) or {} (softmax of the top-k)",
+      fmt::format("'{}' is {}, expected {} (softmax), {} (sigmoid), {} (softmax of the top-k) or "
+                  "{} (square root of softplus)",
                   keys.full("expert_gating_func"), scoring, kSoftmaxGating, kSigmoidGating,
-                  kTopKSoftmaxGating));
+                  kTopKSoftmaxGating, kSqrtSoftplusGating));
 }
 
 }  // namespace

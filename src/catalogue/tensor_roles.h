@@ -64,6 +64,17 @@ enum class TensorRole : uint8_t {
   kKvUp,        // MLA: latent vector to K and V of all heads, if they are one tensor
   kKUp,         // MLA: latent vector to K per head, transposed: [rank, qk_nope_head_dim]
   kVUp,         // MLA: latent vector to V per head: [value_dim, rank]
+  kJointKv,     // projection of x to K and V as one vector (JointConfig)
+  kOutputDown,  // its output projection: from the heads of each group, then from all groups
+  kOutputUp,
+  kEntryValue,  // entries (EntriesConfig): projections of x to values and gates
+  kEntryGate,
+  kEntryPositions,  // biases of the gates by place, [n_tokens, parts · head_dim]
+  kEntryNorm,
+  kIndexEntryValue,  // the same of an indexer
+  kIndexEntryGate,
+  kIndexEntryPositions,
+  kIndexEntryNorm,
   kIndexQuery,  // indexer: projection of the low-rank q, or of x, to its queries
   kIndexKey,    // indexer: projection of x to the index key
   kIndexKeyNorm,
@@ -132,6 +143,7 @@ enum class TensorRole : uint8_t {
   kRouter,
   kScoreBias,
   kCorrectionBias,
+  kExpertTable,  // experts of each token, [n_vocab, n_used] integers
   kExpertGate,
   kExpertUp,
   kExpertDown,
@@ -202,6 +214,7 @@ enum class TensorKind : uint8_t {
   kDivisors,    // a vector that is not stored in backend memory
   kConvKernel,  // convolution weights: kept as f32, whatever their shape
   kDecay,       // a vector around −1, or around 1 if the decay has a bound
+  kNumbers,     // integers
 };
 
 struct TensorId {
@@ -214,7 +227,8 @@ TensorKind kind_of(TensorRole role);
 // Returns whether tensors of that kind are lists of numbers and not matrices, whatever their shape.
 inline bool is_list(TensorKind kind) {
   return kind == TensorKind::kNorm || kind == TensorKind::kBias || kind == TensorKind::kDivisors ||
-         kind == TensorKind::kConvKernel || kind == TensorKind::kDecay;
+         kind == TensorKind::kConvKernel || kind == TensorKind::kDecay ||
+         kind == TensorKind::kNumbers;
 }
 inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 

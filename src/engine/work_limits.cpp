@@ -16,6 +16,7 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
   std::vector<HeadsUse> heads(groups.n_groups());
   std::vector<RecurrenceShape> recurrences;
   uint32_t n_runs = options.max_running;
+  const uint32_t n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train;
   for (uint32_t layer = 0; layer < config.layers.size(); ++layer) {
     if (const auto shape = recurrence_of(config.layers[layer])) recurrences.push_back(*shape);
     if (!config.layers[layer].if_attention()) continue;
@@ -26,6 +27,19 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
     HeadsUse& use = heads[group];
     use.kv = kv_geometry(groups, group, options.kv_type);
     use.n_heads = std::max(use.n_heads, a.n_heads);
+    if (const EntriesConfig& entries = a.joint.entries; entries.exist()) {
+      const uint32_t of_entries = groups.entry_places[layer].place.group;
+      HeadsUse& both = heads[of_entries];
+      both.kv = kv_geometry(groups, of_entries, options.kv_type);
+      both.n_heads = std::max(both.n_heads, a.n_heads);
+      if (entries.selects()) {
+        both.n_top = entries.n_top;
+        both.key_tokens = entries.n_tokens;
+      }
+      const uint32_t n_all = n_ctx / entries.n_tokens;
+      const uint32_t n = entries.selects() ? std::min(entries.n_top, n_all) : n_all;
+      both.n_copied = std::max(both.n_copied, n + std::min(n_ctx, a.window));
+    }
     if (a.indexer.n_top == 0) continue;
     use.n_top = a.indexer.n_listed();
     use.block_tokens = a.indexer.listed_tokens();
@@ -38,7 +52,7 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
           .n_sequences = n_runs,
           .weights = std::move(kinds),
           .heads = std::move(heads),
-          .n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train,
+          .n_ctx = n_ctx,
           .recurrences = std::move(recurrences),
           .n_draft_runs = speculates ? std::min(options.max_running, kMaxDraftRows) : 0,
           .n_draft_tokens = speculates ? kMaxDraftRows : 0};

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
@@ -259,6 +260,16 @@ class RearrangedTensors final : public TensorTransform {
     if (tensor.arrangement == Arrangement::kAsIs) {
       std::memcpy(to, from.data(), from.size());
       return from.size();
+    }
+    if (tensor.arrangement == Arrangement::kInt32) {
+      for (size_t at = 0; at < from.size(); at += sizeof(int64_t)) {
+        int64_t number;
+        std::memcpy(&number, from.data() + at, sizeof(number));
+        const auto narrow = static_cast<int32_t>(std::clamp<int64_t>(
+            number, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
+        std::memcpy(to + at / 2, &narrow, sizeof(narrow));
+      }
+      return from.size() / 2;
     }
     if (tensor.arrangement == Arrangement::kPairedRows) {
       const uint64_t n_rows = tensor.info.shape.front();

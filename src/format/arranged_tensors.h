@@ -21,6 +21,7 @@ enum class Arrangement : uint8_t {
   kNegativeExp,      // converted to f32, −e^x
   kExp,              // converted to f32, e^x
   kReciprocalExp,    // converted to f32, e^−x
+  kInt32,            // converted from i64 to i32
   kPermutedColumns,  // permutes blocks of columns of equal size
   kTransposed,       // transposes each piece; to f16 if its elements are in blocks
 };

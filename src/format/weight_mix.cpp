@@ -163,6 +163,8 @@ WeightMix::WeightMix(const MixTarget& target, Kind kind, std::span<const TensorI
 }
 
 WeightMix::Choice WeightMix::choose(const TensorInfo& tensor) const {
+  const auto id = tensor_named(tensor.name);
+  if (id && kind_of(id->role) == TensorKind::kNumbers) return {tensor.type};
   if (stays_exact(tensor)) return {kF32};
   const ElementType wanted = wanted_type(tensor);
   const uint64_t n_cols = tensor.shape.back();

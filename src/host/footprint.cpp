@@ -79,6 +79,14 @@ KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvTy
     }
     bytes_per_token += n_bytes;
     if (layer.attention().window == 0) lasting_bytes_per_token += n_bytes;
+    if (!layer.has_entries()) continue;
+    KvGeometry geometry = kv_geometry(groups, groups.entry_places[i].place.group, kv_type);
+    geometry.n_layers = 1;
+    const uint64_t of_entries = backend.page_bytes(geometry) *
+                                LayerGroups::n_slots(layer.attention().joint.entries) /
+                                kPageTokens / kPageTokens;
+    bytes_per_token += of_entries;
+    lasting_bytes_per_token += of_entries + index_page_bytes(layer, kv_type) / kPageTokens;
   }
 }
 

@@ -77,8 +77,9 @@ void show_geometry(const ModelConfig& c) {
     streams::print("  query heads {} of {}, {} of them turn; latent K and V of width {}\n",
                    query_heads(c), latent.q_dim(), latent.qk_rope_head_dim, latent.rank);
   } else {
-    streams::print("  query heads {}, KV heads {}, head width {}\n", query_heads(c),
-                   c.attention().n_kv_heads, c.attention().head_dim);
+    streams::print("  query heads {}, KV heads {}, head width {}{}\n", query_heads(c),
+                   c.attention().n_kv_heads, c.attention().head_dim,
+                   c.attention().joint.exists() ? "; one vector is K and V" : "");
   }
   show_indexers(c);
   const RopeConfig& rope = c.ropes.front();
@@ -116,12 +117,31 @@ void show_unlike_layers(const ModelConfig& c) {
                           : fmt::format("{} of {} layers", n_sharing, c.n_layers));
 }
 
+// Prints the entries that rows attend to beside their window, for each number of tokens.
+void show_entries(const ModelConfig& c) {
+  std::map<uint32_t, uint32_t> n_layers;  // by tokens of an entry
+  for (const LayerConfig& layer : c.layers) {
+    if (layer.has_entries()) ++n_layers[layer.attention().joint.entries.n_tokens];
+  }
+  for (const auto& [n_tokens, n] : n_layers) {
+    const auto with = std::ranges::find_if(c.layers, [&](const LayerConfig& layer) {
+      return layer.has_entries() && layer.attention().joint.entries.n_tokens == n_tokens;
+    });
+    const EntriesConfig& entries = with->attention().joint.entries;
+    const std::string how =
+        entries.selects() ? fmt::format("{} of them, selected by {} heads of {}", entries.n_top,
+                                        entries.n_index_heads, entries.index_dim)
+                          : "all of them";
+    streams::print("  entries of {} tokens in {} layers: attention to {}\n", n_tokens, n, how);
+  }
+}
+
 // Prints the differences between layers other than their windows.
 void show_kinds(const ModelConfig& c) {
   const AttentionConfig& first = c.attention();
   for (const LayerConfig& layer : c.layers) {
     const AttentionConfig* a = layer.if_attention();
-    if (!a || a->latent.rank > 0 ||
+    if (!a || a->latent_dim() > 0 ||
         (a->head_dim == first.head_dim && a->n_kv_heads == first.n_kv_heads))
       continue;
     streams::print("  in layers that see everything: KV heads {}, head width {}\n", a->n_kv_heads,
@@ -129,6 +149,7 @@ void show_kinds(const ModelConfig& c) {
     break;
   }
   show_unlike_layers(c);
+  show_entries(c);
   if (c.streams) {
     streams::print("  {} residual streams, of which the layers compute one (AltUp)\n",
                    c.streams->n);
@@ -215,8 +236,11 @@ void show_kv(const ModelConfig& c) {
       const AttentionConfig& a = layer.attention();
       per_token += index_page_bytes(layer, type) / kPageTokens;
       if (a.shared_kv) continue;
-      per_token += a.latent.rank
-                       ? latent_row_bytes(type, a.latent.rank, a.head_dim)
+      if (a.joint.entries.exist()) {
+        per_token += latent_row_bytes(type, a.latent_dim(), a.head_dim) / a.joint.entries.n_tokens;
+      }
+      per_token += a.latent_dim() > 0
+                       ? latent_row_bytes(type, a.latent_dim(), a.head_dim)
                        : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
     }
     streams::print("  {:<10}{:>8}  ({} for the trained context)\n", name_of(type), per_token,

@@ -31,8 +31,8 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
   for (const LayerConfig& layer : config.layers) {
     if (!layer.if_attention()) continue;
     const AttentionConfig& a = layer.attention();
-    uint32_t& own = a.latent.rank ? latent_q_dim : qkv_dim;
-    own = std::max(own, a.latent.rank ? a.q_dim() : a.qkv_dim() + a.gate_dim());
+    uint32_t& own = a.latent_dim() > 0 ? latent_q_dim : qkv_dim;
+    own = std::max(own, a.latent_dim() > 0 ? a.q_dim() : a.qkv_dim() + a.gate_dim());
     q_dim = std::max(q_dim, a.q_dim() + a.gate_dim());
     heads_dim = std::max(heads_dim, a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim());
     if (a.value_dim) narrow_dim = std::max({narrow_dim, a.kv_dim(), a.output_dim()});
@@ -49,7 +49,8 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
           .ones = buffers.take(1, ones_dim),
           .latent = LatentProjection::Buffers::take(config, n_rows_max, buffers),
           .query_factors = QueryScaling::take_buffer(config, n_rows_max, buffers),
-          .indexer = IndexerBlock::Buffers::take(config, n_rows_max, buffers)};
+          .indexer = IndexerBlock::Buffers::take(config, n_rows_max, buffers),
+          .joint = JointAttention::Buffers::take(config, n_rows_max, buffers)};
 }
 
 AttentionBlock::AttentionBlock(const Model& model, Backend& backend, KvType kv_type,
@@ -80,6 +81,9 @@ AttentionBlock::AttentionBlock(const Model& model, Backend& backend, KvType kv_t
   if (buffers_.indexer.selected.n_cols > 0) {
     indexer_.emplace(model, backend, groups_, kv_type, buffers_.indexer);
   }
+  if (buffers_.joint.down.n_cols > 0) {
+    joint_.emplace(model, backend, groups_, kv_type, buffers_.joint);
+  }
 }
 
 size_t AttentionBlock::page_bytes() const {
@@ -93,6 +97,7 @@ void AttentionBlock::begin_step(std::span<const uint32_t> positions, const Group
   positions_ = positions;
   runs_ = &runs;
   if (indexer_) indexer_->begin_step(positions, states_);
+  if (joint_) joint_->begin_step(positions, states_);
 }
 
 void AttentionBlock::compute_temperatures(std::span<const uint32_t> positions) {
@@ -111,7 +116,23 @@ KvTarget AttentionBlock::target(uint32_t layer) const {
   return {.geometry = geometries_[group], .layer = place, .runs = (*runs_)[group]};
 }
 
+JointAttention::Targets AttentionBlock::joint_targets(uint32_t layer) const {
+  const EntriesConfig& entries = config_of(layer).joint.entries;
+  const KvTarget own = target(layer);
+  if (!entries.exist()) return {.kv = own, .entries = {.kv = own}};
+  const auto& [place, first_slot] = groups_.entry_places[layer];
+  const KvTarget of_entries{
+      .geometry = geometries_[place.group], .layer = place.layer, .runs = (*runs_)[place.group]};
+  return {.kv = own,
+          .entries = {.kv = of_entries, .n_tokens = entries.n_tokens, .first_slot = first_slot}};
+}
+
 void AttentionBlock::write_kv(uint32_t layer, ResidualStream& x) {
+  if (joint_ && config_of(layer).joint.exists()) {
+    q_ = buffers_.latent_q.slice(0, x.n_rows()).columns(0, config_of(layer).q_dim());
+    gate_ = {};
+    return joint_->write(layer, joint_targets(layer), ropes_, x, q_);
+  }
   if (!config_of(layer).latent.rank) {
     return write_kv(layer, x.normed(model_.layers()[layer].attention.norm));
   }
@@ -247,10 +268,11 @@ void AttentionBlock::turn(const AttentionConfig& a, Rows heads) {
 }
 
 void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs) {
-  const bool follow = kv_source_of(model_.config().layers.back()).has_value();
+  const bool follow = kv_source_of(model_.config().layers.back()).has_value() || joint_;
   const Rows q = buffers_.wanted_q.slice(0, static_cast<uint32_t>(rows.size()));
   const Rows kept = q.columns(0, q_.n_cols);
   if (indexer_) indexer_->keep(rows);
+  if (joint_) joint_->keep(rows);
   backend_.gather(q_, rows, kept);
   if (gate_.n_cols > 0) {
     const Rows kept_gate = q.columns(q_.n_cols, gate_.n_cols);
@@ -361,6 +383,9 @@ void AttentionBlock::project(uint32_t layer, Rows heads, ResidualStream& x) {
 void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
   const AttentionConfig& a = config_of(layer);
   const Rows heads = heads_of(a, x.n_rows());
+  if (a.joint.exists()) {
+    return joint_->attend(layer, joint_targets(layer), ropes_, q_, heads, x);
+  }
   KvTarget kv = target(layer);
   if (a.is_chunked) kv.runs = runs_in_chunks(kv.runs, a.window);
   if (a.indexer.is_own()) indexer_->select();

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "model/bases/key_bases.h"
 #include "model/indexer/indexer_block.h"
+#include "model/joint/joint_attention.h"
 #include "model/latent/latent_projection.h"
 #include "model/latent/query_scaling.h"
 #include "model/layer_groups.h"
@@ -42,6 +43,7 @@ class AttentionBlock {
     LatentProjection::Buffers latent;
     Rows query_factors;  // of QueryScaling
     IndexerBlock::Buffers indexer;
+    JointAttention::Buffers joint;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
@@ -54,12 +56,13 @@ class AttentionBlock {
   // context.
   void observe_keys(KeyStatistics* statistics) { statistics_ = statistics; }
 
-  // Sets the block with the states of the sequences, a part of which an indexer of blocks has. It
-  // is borrowed.
+  // Sets the block with the states of the sequences, a part of which an indexer of blocks has, or
+  // layers with entries. It is borrowed.
   void use_states(RecurrentBlock& states) { states_ = &states; }
   // Updates the states with accepted draft tokens.
   void replay() {
     if (indexer_) indexer_->replay();
+    if (joint_) joint_->replay();
   }
 
   const LayerGroups& groups() const { return groups_; }
@@ -94,6 +97,7 @@ class AttentionBlock {
     return model_.config().layers[layer].attention();
   }
   KvTarget target(uint32_t layer) const;
+  JointAttention::Targets joint_targets(uint32_t layer) const;
   // Computes the output of the heads for the rows of `kv`.
   void gather(const KvTarget& kv, uint32_t layer, uint32_t window, Rows heads);
   Rows heads_of(const AttentionConfig& a, uint32_t n_rows) const;
@@ -118,6 +122,7 @@ class AttentionBlock {
   LatentProjection latent_;
   QueryScaling query_scaling_;
   std::optional<IndexerBlock> indexer_;  // only if layers select the tokens to attend to
+  std::optional<JointAttention> joint_;  // only if K and V of layers are one vector
   RecurrentBlock* states_ = nullptr;
   KeyBases bases_;
   KeyStatistics* statistics_ = nullptr;

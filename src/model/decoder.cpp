@@ -103,6 +103,7 @@ bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
   if (streams_) streams_->begin_step(x_);
   if (hyper_) hyper_->begin_step(x_);
+  if (experts_) experts_->set_tokens(tokens_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
     if (is_interrupted()) return false;
     if (mtp_head_) mtp_head_->tap(layer, x_.rows());
@@ -137,6 +138,7 @@ void Decoder::mix(uint32_t layer) {
     if (per_layer_) per_layer_->keep(wanted_);
     if (streams_) streams_->keep(wanted_);
     if (hyper_) hyper_->keep(wanted_);
+    if (experts_) experts_->keep(wanted_);
     backend_.keep(wanted_);
     if (attends) attention_.keep(wanted_, wanted_runs_);
     if (has_state) recurrent_->keep(wanted_);

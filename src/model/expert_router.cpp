@@ -1,6 +1,7 @@
 #include "model/expert_router.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "backend/exact_math.h"
@@ -32,14 +33,20 @@ uint64_t ExpertRouter::buffer_bytes(const ExpertsConfig& config, uint32_t n_rows
          config.n_experts * (sizeof(uint32_t) + 2 * sizeof(double) + sizeof(RowGroup));
 }
 
-// Probabilities are computed only if they are added to a bias or, with sigmoid scoring and groups,
+double ExpertRouter::probability_of(double score) const {
+  if (config_->scoring == ExpertScoring::kSigmoid) return exact_sigmoid(score);
+  return std::sqrt(exact_softplus(score));
+}
+
+// Probabilities are computed only if they are added to a bias or, without softmax and with groups,
 // to each other. Otherwise the scores have the same order.
 void ExpertRouter::rank(const float* scores, std::span<const float> correction_bias) {
   const uint32_t n = config_->n_experts;
   const bool is_biased = !correction_bias.empty();
-  if (config_->scoring == ExpertScoring::kSigmoid && (is_biased || config_->n_groups > 1)) {
-    for (uint32_t expert = 0; expert < n; ++expert) ranks_[expert] = exact_sigmoid(scores[expert]);
-  } else if (config_->scoring == ExpertScoring::kSoftmax && is_biased) {
+  const bool is_softmax = config_->scoring == ExpertScoring::kSoftmax;
+  if (!is_softmax && (is_biased || config_->n_groups > 1)) {
+    for (uint32_t expert = 0; expert < n; ++expert) ranks_[expert] = probability_of(scores[expert]);
+  } else if (is_softmax && is_biased) {
     rank_by_softmax(scores);
   } else {
     std::copy_n(scores, n, ranks_.begin());
@@ -94,7 +101,7 @@ void ExpertRouter::mask_other_groups() {
 
 // Selects the n_used highest ranks by insertion, which is fast for a few of many. A NaN ranks
 // neither above nor below any other value.
-void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights) const {
+void ExpertRouter::choose(uint32_t* chosen) const {
   uint32_t n = 0;
   for (uint32_t expert = 0; expert < config_->n_experts; ++expert) {
     uint32_t at = n;
@@ -104,11 +111,15 @@ void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights)
     std::copy_backward(chosen + at, chosen + n - 1, chosen + n);
     chosen[at] = expert;
   }
+}
+
+void ExpertRouter::weigh(const float* scores, const uint32_t* chosen, float* weights) const {
+  const uint32_t n = config_->n_used;
   double highest = scores[chosen[0]];
   for (uint32_t i = 1; i < n; ++i) highest = std::max<double>(highest, scores[chosen[i]]);
   const auto probability = [&](uint32_t expert) {
-    return config_->scoring == ExpertScoring::kSigmoid ? exact_sigmoid(scores[expert])
-                                                       : exact_exp(scores[expert] - highest);
+    if (config_->scoring != ExpertScoring::kSoftmax) return probability_of(scores[expert]);
+    return exact_exp(scores[expert] - highest);
   };
   double sum = 0;
   if (config_->normalizes) {
@@ -124,7 +135,8 @@ void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights)
 }
 
 void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
-                         std::span<const float> correction_bias, std::span<const float> factors) {
+                         const Parameters& parameters) {
+  const auto& [correction_bias, factors, table, tokens] = parameters;
   const uint32_t columns = n_columns(*config_);
   CHECK(correction_bias.empty() || correction_bias.size() == config_->n_experts);
   CHECK(factors.empty() || factors.size() == config_->n_experts);
@@ -137,8 +149,15 @@ void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
   for (uint32_t row = 0; row < n_rows; ++row) {
     const float* of_row = scores.data() + size_t{row} * columns;
     const size_t first = size_t{row} * config_->n_used;
-    rank(of_row, correction_bias);
-    choose(of_row, chosen_.data() + first, weights_.data() + first);
+    if (table.empty()) {
+      rank(of_row, correction_bias);
+      choose(chosen_.data() + first);
+    } else {
+      CHECK((size_t{tokens[row]} + 1) * config_->n_used <= table.size());
+      std::ranges::copy(table.subspan(size_t{tokens[row]} * config_->n_used, config_->n_used),
+                        chosen_.begin() + static_cast<ptrdiff_t>(first));
+    }
+    weigh(of_row, chosen_.data() + first, weights_.data() + first);
     for (uint32_t i = 0; i < config_->n_used && !factors.empty(); ++i) {
       weights_[first + i] *= factors[chosen_[first + i]];
     }

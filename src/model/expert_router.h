@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/token_id.h"
 #include "catalogue/model_config.h"
 
 namespace kvik {
@@ -28,12 +29,18 @@ class ExpertRouter {
   // are at most those of the first config. The config is borrowed.
   void set_config(const ExpertsConfig& config);
 
+  // correction_bias is added for choosing, not for weighting; factors multiply the final weights of
+  // the experts. Both are [n_experts], or empty. If there is a table, [n_vocab, n_used], a row has
+  // the experts of its token.
+  struct Parameters {
+    std::span<const float> correction_bias = {}, factors = {};
+    std::span<const uint32_t> table = {};
+    std::span<const TokenId> tokens = {};
+  };
   // scores: [n_rows, n_columns]; the first n_experts columns belong to the experts, and the last
-  // one to the gate of the shared expert if it has one. correction_bias is added for choosing, not
-  // for weighting; factors multiply the final weights of the experts. Both are [n_experts], or
-  // empty.
-  void route(std::span<const float> scores, uint32_t n_rows,
-             std::span<const float> correction_bias = {}, std::span<const float> factors = {});
+  // one to the gate of the shared expert if it has one.
+  void route(std::span<const float> scores, uint32_t n_rows, const Parameters& parameters);
+  void route(std::span<const float> scores, uint32_t n_rows) { route(scores, n_rows, {}); }
 
   // Arguments of grouped products. grouped() is for the product of the batch's rows with their
   // experts: row i of the product comes from row grouped().rows[i] of the batch. grouped_in_order()
@@ -63,8 +70,11 @@ class ExpertRouter {
   // Sets ranks_, by which experts are chosen.
   void rank(const float* scores, std::span<const float> correction_bias);
   void rank_by_softmax(const float* scores);
+  // Returns the probability that follows from a score alone; not for softmax.
+  double probability_of(double score) const;
   void mask_other_groups();
-  void choose(const float* scores, uint32_t* chosen, float* weights) const;
+  void choose(uint32_t* chosen) const;
+  void weigh(const float* scores, const uint32_t* chosen, float* weights) const;
   void group(uint32_t n_rows);
 
   const ExpertsConfig* config_;

@@ -27,7 +27,15 @@ ExpertsBlock::ExpertsBlock(Backend& backend, const ModelConfig& config, const Bu
       shared_(backend, config.activation, buffers.shared_gate_up),
       chosen_(backend, config.activation, buffers.gate_up),
       router_(widest_, buffers.scores.n_rows),
-      host_scores_(size_t{buffers.scores.n_rows} * buffers.scores.n_cols) {}
+      host_scores_(size_t{buffers.scores.n_rows} * buffers.scores.n_cols) {
+  kept_tokens_.reserve(buffers.scores.n_rows);
+}
+
+void ExpertsBlock::keep(std::span<const uint32_t> rows) {
+  kept_tokens_.clear();
+  for (const uint32_t row : rows) kept_tokens_.push_back(tokens_[row]);
+  tokens_ = kept_tokens_;
+}
 
 void ExpertsBlock::forward(const ExpertsConfig& config, const FeedForwardWeights& w,
                            const Buffer& norm, ResidualStream& x) {
@@ -88,24 +96,29 @@ void ExpertsBlock::route(const FeedForwardWeights& w, Rows in) {
     backend_.add_bias(scores.columns(0, config_->n_experts), w.score_bias.floats());
   }
   const bool is_sigmoid = config_->scoring == ExpertScoring::kSigmoid;
-  const bool is_routed =
-      !config_->weighs_input && backend_.route({.n_experts = config_->n_experts,
-                                                .n_used = config_->n_used,
-                                                .n_groups = config_->n_groups,
-                                                .n_groups_used = config_->n_groups_used,
-                                                .is_sigmoid = is_sigmoid,
-                                                .normalizes = config_->normalizes,
-                                                .has_shared_gate = config_->has_shared_gate,
-                                                .weight_scale = config_->weight_scale,
-                                                .correction_bias = w.correction_bias,
-                                                .factors = w.expert_factors},
-                                               scores);
+  const bool is_routed = !config_->weighs_input &&
+                         config_->scoring != ExpertScoring::kSqrtSoftplus &&
+                         backend_.route({.n_experts = config_->n_experts,
+                                         .n_used = config_->n_used,
+                                         .n_groups = config_->n_groups,
+                                         .n_groups_used = config_->n_groups_used,
+                                         .is_sigmoid = is_sigmoid,
+                                         .normalizes = config_->normalizes,
+                                         .has_shared_gate = config_->has_shared_gate,
+                                         .weight_scale = config_->weight_scale,
+                                         .correction_bias = w.correction_bias,
+                                         .factors = w.expert_factors},
+                                        scores);
   n_routed_ = is_routed ? in.n_rows * config_->n_used : 0;
   if (is_routed) return;
   const auto host = std::span(host_scores_).first(size_t{in.n_rows} * scores.n_cols);
   backend_.memory().copy_out(std::as_writable_bytes(host),
                              reinterpret_cast<const std::byte*>(scores.data));
-  router_.route(host, in.n_rows, w.correction_bias, w.expert_factors);
+  router_.route(host, in.n_rows,
+                {.correction_bias = w.correction_bias,
+                 .factors = w.expert_factors,
+                 .table = w.token_table,
+                 .tokens = tokens_});
 }
 
 GroupedRows ExpertsBlock::of_router(Routed routed) const {
@@ -127,8 +140,9 @@ WeightedRows ExpertsBlock::shared() const {
 
 Rows ExpertsBlock::chosen_output(const FeedForwardWeights& w, Rows in) {
   const Rows out = buffers_.out.slice(0, in.n_rows * config_->n_used).columns(0, in.n_cols);
-  const Rows gated = chosen_.grouped_product(in, *w.expert_gate_up, {.limit = w.expert_limit},
-                                             w.expert_gate_up_bias, grouped());
+  const Rows gated = chosen_.grouped_product(
+      in, *w.expert_gate_up, {.limit = w.expert_limit, .limits_gate = config_->limits_gate},
+      w.expert_gate_up_bias, grouped());
   backend_.grouped_matmul(gated, *w.expert_down, grouped_in_order(), out);
   if (w.expert_down_bias.size() > 0) {
     backend_.add_grouped_bias(out, w.expert_down_bias.floats(), grouped_in_order());

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/token_id.h"
 #include "model/expert_router.h"
 #include "model/mlp_block.h"
 #include "model/model.h"
@@ -32,6 +34,10 @@ class ExpertsBlock {
   // `backend` and `config`, which must have experts, are borrowed.
   ExpertsBlock(Backend& backend, const ModelConfig& config, const Buffers& buffers);
 
+  // Sets the tokens of the rows that follow, which are borrowed. Only needed with tables of tokens.
+  void set_tokens(std::span<const TokenId> tokens) { tokens_ = tokens; }
+  // Drops all rows but these.
+  void keep(std::span<const uint32_t> rows);
   // x += experts(norm(x)). `config` is that of the layer, which must outlive the call.
   void forward(const ExpertsConfig& config, const FeedForwardWeights& w, const Buffer& norm,
                ResidualStream& x);
@@ -62,6 +68,8 @@ class ExpertsBlock {
   ExpertRouter router_;
   uint32_t n_routed_ = 0;           // number of choices made by the backend; 0: router_ made them
   std::vector<float> host_scores_;  // copy of `scores` on the host
+  std::span<const TokenId> tokens_;
+  std::vector<TokenId> kept_tokens_;
 };
 
 }  // namespace kvik

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "catalogue/kv_source.h"
 #include "catalogue/limits.h"
+#include "tensor/kv_type.h"
 
 namespace kvik {
 namespace {
@@ -65,7 +66,27 @@ uint64_t best_page_width(const Spans& spans) {
   return best;
 }
 
+// Places the entries of all layers in as few blocks of kPageTokens places as possible, one after
+// the other. Returns the number of blocks. A place's `layer` is its block for now.
+uint32_t place_entries(const ModelConfig& config, std::vector<LayerGroups::EntryPlace>& places) {
+  places.resize(config.layers.size());
+  uint32_t n_used = 0;
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    if (!config.layers[i].has_entries()) continue;
+    const uint32_t n_slots = LayerGroups::n_slots(config.layers[i].attention().joint.entries);
+    const uint32_t free = kPageTokens - n_used % kPageTokens;
+    if (free < n_slots) n_used += free;
+    places[i] = {{0, n_used / kPageTokens}, n_used % kPageTokens};
+    n_used += n_slots;
+  }
+  return (n_used + kPageTokens - 1) / kPageTokens;
+}
+
 }  // namespace
+
+uint32_t LayerGroups::n_slots(const EntriesConfig& entries) {
+  return std::max(1u, kPageTokens / entries.n_tokens);
+}
 
 LayerGroups group_layers(const ModelConfig& config) {
   const auto n_layers = static_cast<uint32_t>(config.layers.size());
@@ -75,14 +96,19 @@ LayerGroups group_layers(const ModelConfig& config) {
     const AttentionConfig* own = config.layers[i].if_attention();
     if (!own || own->shared_kv) continue;
     const AttentionConfig& a = *own;
-    spans[{a.window, {a.n_kv_heads, a.head_dim, a.latent.rank}}].push_back(i);
+    spans[{a.window, {a.n_kv_heads, a.head_dim, a.latent_dim()}}].push_back(i);
+  }
+  LayerGroups groups;
+  const uint32_t n_entry_blocks = place_entries(config, groups.entry_places);
+  for (uint32_t i = 0; i < n_entry_blocks; ++i) {  // numbered after the layers
+    const AttentionConfig& a = config.attention();
+    spans[{0, {1, a.head_dim, a.head_dim}}].push_back(n_layers + i);
   }
   const uint64_t page_width = best_page_width(spans);
   static_assert(kMaxLayerKinds <= kMaxLayerGroups);
   CHECK(page_width > 0);  // pages as wide as all layers of the widest kind give one group per kind
-  LayerGroups groups;
   groups.has_recurrent_layers = config.has_state();
-  groups.places.resize(n_layers);
+  groups.places.resize(n_layers + n_entry_blocks);
   for (const auto& [kind, layers] : spans) {
     const auto n_per_page = static_cast<uint32_t>(page_width / kind.width());
     for (uint32_t i = 0; i < layers.size(); ++i) {
@@ -94,6 +120,10 @@ LayerGroups group_layers(const ModelConfig& config) {
       groups.places[layers[i]] = {groups.n_groups() - 1, i % n_per_page};
     }
   }
+  for (LayerGroups::EntryPlace& entries : groups.entry_places) {
+    if (n_entry_blocks > 0) entries.place = groups.places[n_layers + entries.place.layer];
+  }
+  groups.places.resize(n_layers);
   for (uint32_t i = 0; i < n_layers; ++i) {
     const auto kv_source = kv_source_of(config.layers[i]);
     if (kv_source) groups.places[i] = groups.places[*kv_source];

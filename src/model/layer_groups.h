@@ -28,13 +28,23 @@ struct LayerGroups {
     uint32_t latent_dim;  // KvGeometry::latent_dim
     friend auto operator<=>(const Heads&, const Heads&) = default;
   };
-  std::vector<uint32_t> n_layers;     // number of layers that a page has room for, by group
-  std::vector<uint32_t> windows;      // sliding window in tokens, by group; 0: full attention
-  std::vector<Heads> heads;           // by group
-  std::vector<Place> places;          // by layer of the model; meaningless for a recurrent layer
+  std::vector<uint32_t> n_layers;  // number of layers that a page has room for, by group
+  std::vector<uint32_t> windows;   // sliding window in tokens, by group; 0: full attention
+  std::vector<Heads> heads;        // by group
+  std::vector<Place> places;       // by layer of the model; meaningless for a recurrent layer
+  // Entries of several tokens (EntriesConfig) lie in pages like the latent K of a layer, some
+  // layers' entries in the places of 32 tokens: the first of n_slots() places of those of a page.
+  struct EntryPlace {
+    Place place;
+    uint32_t first_slot = 0;
+  };
+  std::vector<EntryPlace> entry_places;  // by layer; meaningless for one without entries
   bool has_recurrent_layers = false;  // some layers are recurrent, so that there are no open pages
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
+
+  // Returns the number of entries whose last token is in a page, rounded up.
+  static uint32_t n_slots(const EntriesConfig& entries);
 };
 
 LayerGroups group_layers(const ModelConfig& config);

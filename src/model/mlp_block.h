@@ -56,6 +56,8 @@ class GatedProduct {
     if (activation_ == Activation::kXielu) {
       backend_.xielu(gate, parameters.xielu);
     } else if (parameters.limit > 0) {
+      // SiLU of a limited gate is below the limit.
+      if (parameters.limits_gate) backend_.limit(gate, parameters.limit);
       backend_.limited_silu(gate, up, parameters.limit, gate);
     } else {
       backend_.gated_activation(activation_, gate, up, gate);

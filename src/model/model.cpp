@@ -111,6 +111,9 @@ class ModelLoader {
       missing = "several residual streams";
     } else if (std::ranges::any_of(config_.layers, has_indexer) && !backend_.has_indexer()) {
       missing = "an indexer that selects the tokens to attend to";
+    } else if (std::ranges::any_of(config_.layers, &LayerConfig::has_entries) &&
+               !backend_.has_entries()) {
+      missing = "entries of several tokens to attend to";
     }
     if (!missing) return {};
     return fail(ErrorCode::kUnsupported,
@@ -140,8 +143,8 @@ class ModelLoader {
     using enum TensorRole;
     TRY_ASSIGN(a.norm, tensors_.vectors({kAttentionNorm, kAttentionNormBias}, layer));
     const bool is_in_q = config.output_gate == OutputGate::kInQ;
-    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQDown, kQ, kKvDown, kK, kV, kOutputGate}, layer,
-                                      {kQ, is_in_q ? config.head_dim : 0}));
+    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQDown, kQ, kKvDown, kJointKv, kK, kV, kOutputGate},
+                                      layer, {kQ, is_in_q ? config.head_dim : 0}));
     TRY_ASSIGN(a.latent.q_norm, tensors_.vectors({kQDownNorm}, layer));
     TRY_ASSIGN(a.latent.q_up, tensors_.matrix({kQUp}, layer));
     TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
@@ -164,8 +167,25 @@ class ModelLoader {
     TRY(tensors_.check_all_or_none({kQBias, kKBias, kVBias}, layer));
     TRY(tensors_.check_all_or_none({kQNorm, kKNorm}, layer));
     TRY_ASSIGN(a.sinks, tensors_.vectors({kSinks}, layer));
-    TRY_ASSIGN(a.output, tensors_.matrix({kAttentionOutput}, layer));
+    TRY_ASSIGN(a.output, tensors_.matrix({kAttentionOutput, kOutputUp}, layer));
+    TRY_ASSIGN(a.joint.output_down,
+               tensors_.parts_of_rows({kOutputDown}, layer, config.joint.n_groups));
+    TRY(load_entries(a.joint.entries, {kEntryValue, kEntryGate, kEntryPositions, kEntryNorm},
+                     layer));
+    TRY(load_entries(a.joint.index_entries,
+                     {kIndexEntryValue, kIndexEntryGate, kIndexEntryPositions, kIndexEntryNorm},
+                     layer));
     TRY_ASSIGN(a.output_bias, tensors_.vectors({kAttentionOutputBias}, layer));
+    return {};
+  }
+
+  struct EntryRoles {
+    TensorRole value, gate, positions, norm;
+  };
+  Result<void> load_entries(EntryWeights& e, EntryRoles roles, uint32_t layer) {
+    TRY_ASSIGN(e.in, tensors_.matrix({roles.value, roles.gate}, layer));
+    TRY_ASSIGN(e.positions, tensors_.vectors({roles.positions}, layer));
+    TRY_ASSIGN(e.norm, tensors_.vectors({roles.norm}, layer));
     return {};
   }
 
@@ -187,7 +207,11 @@ class ModelLoader {
     if (mlp) f.activation = mlp->activation;
     if (const auto* experts = config_.layers[layer].experts()) {
       f.activation.limit = experts->shared_limit;
+      f.activation.limits_gate = experts->limits_gate;
       f.expert_limit = experts->limit;
+      if (experts->has_token_table) {
+        TRY_ASSIGN(f.token_table, tensors_.numbers({kExpertTable, layer}, experts->n_experts));
+      }
     }
     TRY_ASSIGN(f.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
     TRY_ASSIGN(f.score_bias, tensors_.vectors({kScoreBias}, layer));

@@ -65,6 +65,21 @@ struct IndexerWeights {
   std::unique_ptr<PackedMatrix> weights;  // [n_heads, model_dim]
 };
 
+// Weights of entries (EntriesConfig).
+struct EntryWeights {
+  std::unique_ptr<PackedMatrix> in;  // [2 · parts · dim, model_dim], of values, then of gates
+  Buffer positions;                  // [n_tokens, parts · dim]
+  Buffer norm;                       // [dim]
+};
+
+// Weights of attention with K and V as one vector (JointConfig) that AttentionWeights does not
+// have. There, qkv is the projection to the low rank of q, stacked over that to K and V, and
+// `latent` has the norms of both and the projection to q.
+struct JointWeights {
+  std::unique_ptr<PackedMatrix> output_down;  // n_groups times [group_rank, heads of a group]
+  EntryWeights entries, index_entries;
+};
+
 // Weights of an attention layer. Tensors that the layer's config does not have are empty.
 struct AttentionWeights {
   Buffer norm;  // [model_dim], followed by its biases if it has some
@@ -73,6 +88,7 @@ struct AttentionWeights {
   Buffer qkv_bias;        // [q_dim + 2 · kv_dim]
   Buffer q_norm, k_norm;  // [head_dim] each, or [q_dim] and [kv_dim] (QkNorm)
   LatentWeights latent;
+  JointWeights joint;
   SsmaxWeights ssmax;
   IndexerWeights indexer;
   Buffer sinks;                          // [n_heads]
@@ -145,6 +161,7 @@ struct FeedForwardWeights {
   std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]
   Buffer score_bias;                             // [n_experts]
   std::vector<float> correction_bias;            // [n_experts], on the host
+  std::vector<uint32_t> token_table;             // [n_vocab, n_used], experts, on the host
   std::unique_ptr<PackedMatrix> expert_gate_up;  // n_experts times [2 · ffn_dim, model_dim]
   Buffer expert_gate_up_bias;                    // n_experts times [2 · ffn_dim]
   std::unique_ptr<PackedMatrix> expert_down;     // n_experts times [model_dim, ffn_dim]

@@ -36,6 +36,13 @@ double smoothly_stretched(const Llama3RopeConfig& s, double frequency) {
   return (1 - stays) * frequency / s.factor + stays * frequency;
 }
 
+// Returns whether outputs of attention are rotated back.
+bool turns_back(const ModelConfig& config) {
+  return std::ranges::any_of(config.layers, [](const LayerConfig& layer) {
+    return layer.if_attention() && layer.attention().joint.exists();
+  });
+}
+
 }  // namespace
 
 double rope_frequency(const RopeConfig& rope, uint32_t pair, double divisor) {
@@ -51,7 +58,7 @@ double rope_frequency(const RopeConfig& rope, uint32_t pair, double divisor) {
 
 RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<const float> divisors,
                        uint32_t n_rows_max)
-    : memory_(memory) {
+    : memory_(memory), has_inverse_(turns_back(config)) {
   for (const RopeConfig& rope : config.ropes) {
     Table table{.config = rope, .frequencies = {}, .host = {}, .angles = {}};
     const uint32_t n_pairs = rope.n_dims / 2;
@@ -60,8 +67,9 @@ RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<cons
           rope_frequency(rope, i, divisors.empty() || !rope.has_divisors ? 1.0 : divisors[i]));
     }
     const size_t n_values = size_t{n_rows_max} * n_pairs;
-    table.host.resize(2 * n_values);
-    table.angles = memory.allocate(2 * n_values * sizeof(float));
+    const size_t n_parts = has_inverse_ ? 3 : 2;
+    table.host.resize(n_parts * n_values);
+    table.angles = memory.allocate(n_parts * n_values * sizeof(float));
     tables_.push_back(std::move(table));
   }
 }
@@ -69,7 +77,8 @@ RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<cons
 uint64_t RopeTables::bytes(const ModelConfig& config, uint32_t n_rows_max) {
   uint64_t n_pairs = 0;
   for (const RopeConfig& rope : config.ropes) n_pairs += rope.n_dims / 2;
-  return n_pairs * n_rows_max * 4 * sizeof(float);  // cos and sin, on the device and on the host
+  // cos and sin, on the device and on the host
+  return n_pairs * n_rows_max * (turns_back(config) ? 6 : 4) * sizeof(float);
 }
 
 void RopeTables::prepare(std::span<const uint32_t> positions) {
@@ -77,15 +86,19 @@ void RopeTables::prepare(std::span<const uint32_t> positions) {
     const size_t n_values = table.n_values = positions.size() * table.frequencies.size();
     float* cos = table.host.data();
     float* sin = cos + n_values;
+    float* inverse = sin + n_values;
     for (const uint32_t position : positions) {
       for (const double frequency : table.frequencies) {
         const double angle = position * frequency;
         *cos++ = static_cast<float>(std::cos(angle) * table.config.magnitude);
-        *sin++ = static_cast<float>(std::sin(angle) * table.config.magnitude);
+        *sin = static_cast<float>(std::sin(angle) * table.config.magnitude);
+        if (has_inverse_) *inverse++ = -*sin;
+        ++sin;
       }
     }
     const std::span<const float> values(table.host);
-    memory_.copy_in(table.angles.data(), std::as_bytes(values.first(2 * n_values)));
+    memory_.copy_in(table.angles.data(),
+                    std::as_bytes(values.first((has_inverse_ ? 3 : 2) * n_values)));
   }
 }
 
@@ -93,6 +106,11 @@ RopeAngles RopeTables::angles(uint32_t rope) const {
   const Table& table = tables_[rope];
   const float* cos = table.angles.floats();
   return {cos, cos + table.n_values, static_cast<uint32_t>(table.frequencies.size())};
+}
+
+RopeAngles RopeTables::inverse_angles(uint32_t rope) const {
+  const RopeAngles forward = angles(rope);
+  return {forward.cos, forward.sin + tables_[rope].n_values, forward.n_pairs};
 }
 
 }  // namespace kvik

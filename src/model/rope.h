@@ -28,18 +28,21 @@ class RopeTables {
   void prepare(std::span<const uint32_t> positions);
 
   RopeAngles angles(uint32_t rope) const;
+  // Returns the angles that rotate back; only for models with a JointConfig.
+  RopeAngles inverse_angles(uint32_t rope) const;
   RopePairing pairing(uint32_t rope) const { return tables_[rope].config.pairing; }
 
  private:
   struct Table {
     RopeConfig config;
     std::vector<double> frequencies;  // radians per position, one per pair
-    std::vector<float> host;          // cos, then sin
-    Buffer angles;                    // [2, n_rows_max, n_pairs], used as far as `host`
+    std::vector<float> host;          // cos, then sin, then −sin if has_inverse_
+    Buffer angles;                    // [2 or 3, n_rows_max, n_pairs], used as far as `host`
     size_t n_values = 0;              // number of values of cos, and of sin, in use
   };
 
   Memory& memory_;
+  const bool has_inverse_;
   std::vector<Table> tables_;
 };
 

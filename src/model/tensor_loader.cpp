@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -358,6 +359,53 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_
   TRY_ASSIGN(auto packed, pack(matrices, Orders::kOne));
   record_sites(*packed, specs, {});
   return packed;
+}
+
+Result<std::unique_ptr<PackedMatrix>> TensorLoader::parts_of_rows(Roles roles, uint32_t layer,
+                                                                  uint32_t n_parts) {
+  const auto specs = specs_of(roles, layer);
+  if (specs.empty()) return nullptr;
+  CHECK(specs.size() == 1 && specs.front()->shape[0] % n_parts == 0);
+  TRY_ASSIGN(const Matrix whole, matrix_of(*specs.front()));
+  std::vector<Matrix> matrices;
+  for (uint32_t part = 0; part < n_parts; ++part) {
+    Matrix one = whole;
+    one.view.n_rows = whole.view.n_rows / n_parts;
+    one.first_row = part * one.view.n_rows;
+    matrices.push_back(one);
+  }
+  TRY_ASSIGN(auto packed, pack(matrices, Orders::kOne));
+  sites_[specs.front()->id] = {.matrix = packed.get(), .first_column = 0};
+  return packed;
+}
+
+Result<std::vector<uint32_t>> TensorLoader::numbers(TensorId tensor, uint32_t end) {
+  const TensorSpec* spec = table_.find(tensor);
+  CHECK(spec);
+  TRY_ASSIGN(const size_t index, take(*spec));
+  const TensorInfo& info = source_.tensors()[index];
+  if (info.type != ElementType::kI32 && info.type != ElementType::kI64) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("tensor '{}' is of type {}, expected i32 or i64",
+                            source_.name_in_file(index), name_of(info.type)));
+  }
+  TRY_ASSIGN(const auto bytes, source_.read(index));
+  std::vector<uint32_t> numbers;
+  const size_t n_bytes = info.type == ElementType::kI32 ? sizeof(int32_t) : sizeof(int64_t);
+  for (size_t at = 0; at < bytes.size(); at += n_bytes) {
+    uint64_t number = 0;  // a negative number becomes a large one
+    std::memcpy(&number, bytes.data() + at, n_bytes);
+    if (number >= end) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}' holds {}, expected numbers from 0 to {}",
+                              source_.name_in_file(index), static_cast<int64_t>(number), end - 1));
+    }
+    numbers.push_back(static_cast<uint32_t>(number));
+  }
+  fingerprint_.add_tensors(digest_of({info.type, spec->shape[0], spec->shape[1], bytes, {}, 1.0f}));
+  weight_bytes_ += numbers.size() * sizeof(uint32_t);
+  done(index);
+  return numbers;
 }
 
 void TensorLoader::done(size_t index) {

@@ -66,6 +66,12 @@ class TensorLoader {
   // of the second.
   Result<std::unique_ptr<PackedMatrix>> experts(Roles roles, uint32_t layer);
 
+  // Returns the n_parts parts of the rows of one matrix as a stack; null if the layer has none.
+  Result<std::unique_ptr<PackedMatrix>> parts_of_rows(Roles roles, uint32_t layer,
+                                                      uint32_t n_parts);
+  // Returns integers, of which each must be less than `end`. The model must have the tensor.
+  Result<std::vector<uint32_t>> numbers(TensorId tensor, uint32_t end);
+
   // Locations of all matrices packed so far.
   const std::map<TensorId, ProjectionSite>& sites() const { return sites_; }
 

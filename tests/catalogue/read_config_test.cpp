@@ -209,9 +209,9 @@ TEST(Config, features_that_nothing_computes_are_unsupported_by_name) {
   const Error gating = error_of(Keys("llama")
                                     .set("expert_count", uint64_t{8})
                                     .set("expert_used_count", uint64_t{2})
-                                    .set("expert_gating_func", uint64_t{4}));
+                                    .set("expert_gating_func", uint64_t{5}));
   EXPECT_EQ(gating.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(gating.message, HasSubstr("expert_gating_func' is 4"));
+  EXPECT_THAT(gating.message, HasSubstr("expert_gating_func' is 5"));
 }
 
 TEST(Config, stretched_ropes_are_read) {

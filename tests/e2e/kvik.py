@@ -92,7 +92,7 @@ def isas():
 def model_folder():
     digest = hashlib.sha256()
     tools = ("make/make_model", "make/model_tensors", "make/model_presets", "make/convert_gguf", "oracle/gguf_file", "oracle/k_quants", "oracle/small_quants",
-             "oracle/code_quants", "oracle/state_layers", "oracle/qwen4_layers", "oracle/family_features", "oracle/reference_logits")
+             "oracle/code_quants", "oracle/state_layers", "oracle/qwen4_layers", "oracle/deepseek4_layers", "oracle/family_features", "oracle/reference_logits")
     for name in (*(f"tools/{tool}.py" for tool in tools), "models/demo.gguf"):
         with open(os.path.join(ROOT, name), "rb") as f:
             digest.update(f.read())

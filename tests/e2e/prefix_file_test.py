@@ -13,7 +13,7 @@ TEXT = "".join(f"{n}: the quick brown fox jumps over the lazy dog; " for n in ra
 QUESTION = "What does the fox do?"
 # A model with recurrent layers, one that also has an MTP head, one with sliding windows, one with latent K and V, four with
 # indexers, and one with all layers alike.
-MODELS = ("test-lfm2", "test-qwen35", "test-gemma3", "test-mla", "test-deepseek32", "test-mistrallarge4", "test-minimaxm3", "test-qwen4exp", "test-llama")
+MODELS = ("test-lfm2", "test-qwen35", "test-gemma3", "test-mla", "test-deepseek32", "test-mistrallarge4", "test-minimaxm3", "test-qwen4exp", "test-deepseek4", "test-llama")
 
 
 def cached(answer):

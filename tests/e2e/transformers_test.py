@@ -22,7 +22,7 @@ BOUND = 2e-5  # relative to the largest logit
 
 def write_safetensors(path, shapes, integers=None):
     header, at, integers = {}, 0, integers or {}
-    for name, shape in {**shapes, **{name: [len(values)] for name, values in integers.items()}}.items():
+    for name, shape in {**shapes, **{name: list(np.shape(values)) for name, values in integers.items()}}.items():
         n = (8 if name in integers else 4) * int(np.prod(shape))
         header[name] = {"dtype": "I64" if name in integers else "F32", "shape": shape, "data_offsets": [at, at + n]}
         at += n

@@ -229,7 +229,8 @@ TEST_P(State, a_damaged_snapshot_on_a_disk_is_a_miss) {
 INSTANTIATE_TEST_SUITE_P(Families, State,
                          testing::Values("test-qwen35", "test-qwen35moe", "test-qwen3next",
                                          "test-lfm2", "test-lfm2moe", "test-granitehybrid",
-                                         "test-nemotronh", "test-nemotronhmoe", "test-qwen4exp"),
+                                         "test-nemotronh", "test-nemotronhmoe", "test-qwen4exp",
+                                         "test-deepseek4"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

@@ -99,10 +99,11 @@ TEST(Adapter, says_its_bytes_before_it_is_loaded) {
 
 // An adapter can change every matrix of a model, including those added later.
 TEST(Model, every_matrix_has_a_site) {
-  for (const char* name : {"test-llama:f32", "test-phi3:f32", "test-gptoss:f32", "test-mla:f32",
-                           "test-dense-first:f32", "test-gemma3:f32", "test-qwen35:f32",
-                           "test-qwen3next:f32", "test-lfm2moe:f32", "test-granitehybrid:f32",
-                           "test-nemotronh:f32", "test-nemotronhmoe:f32", "test-qwen4exp:f32"}) {
+  for (const char* name :
+       {"test-llama:f32", "test-phi3:f32", "test-gptoss:f32", "test-mla:f32",
+        "test-dense-first:f32", "test-gemma3:f32", "test-qwen35:f32", "test-qwen3next:f32",
+        "test-lfm2moe:f32", "test-granitehybrid:f32", "test-nemotronh:f32", "test-nemotronhmoe:f32",
+        "test-qwen4exp:f32", "test-deepseek4:f32"}) {
     const TinyModel tiny = load_tiny(TinyModelOptions{.name = name});
     const TensorTable table(tiny.model->config());
     for (const TensorSpec& spec : table.all()) {

@@ -71,7 +71,7 @@ TEST(ExpertRouter, a_bias_moves_the_choice_and_not_the_weights) {
   config.scoring = ExpertScoring::kSigmoid;
   ExpertRouter router(config, 1);
   const std::vector<float> scores = {2, 1, 0, -1};
-  router.route(scores, 1, std::vector<float>{0, 0, 0, 1});
+  router.route(scores, 1, {.correction_bias = std::vector<float>{0, 0, 0, 1}});
   EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{3, 0}));
   const float last = 1 / (1 + std::exp(1.0f));
   const float first = 1 / (1 + std::exp(-2.0f));
@@ -84,12 +84,12 @@ TEST(ExpertRouter, with_softmax_a_bias_is_added_to_probabilities) {
   ExpertRouter router(config, 1);
   // The probabilities are 0.64, 0.24, 0.09 and 0.03.
   const std::vector<float> scores = {2, 1, 0, -1};
-  router.route(scores, 1, std::vector<float>{0, 0, 0, 0.25f});
+  router.route(scores, 1, {.correction_bias = std::vector<float>{0, 0, 0, 0.25f}});
   EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{0, 3}));
   const float first = std::exp(2.0f), last = std::exp(-1.0f);
   EXPECT_FLOAT_EQ(router.taken().weights[0], first / (first + last));
   EXPECT_FLOAT_EQ(router.taken().weights[1], last / (first + last));
-  router.route(scores, 1, std::vector<float>{-1, 0, 0, 0});
+  router.route(scores, 1, {.correction_bias = std::vector<float>{-1, 0, 0, 0}});
   EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{1, 2}));
 }
 
@@ -189,6 +189,35 @@ TEST(ExpertRouter, the_shared_experts_gate_is_a_column_behind_the_experts) {
   EXPECT_FLOAT_EQ(router.shared().weights[0], 0.5f);
   EXPECT_FLOAT_EQ(router.shared().weights[1], 1 / (1 + std::exp(-2.0f)));
   EXPECT_EQ(router.shared().rows[1], 1u);
+}
+
+double root_of_softplus(double score) { return std::sqrt(std::log1p(std::exp(score))); }
+
+TEST(ExpertRouter, weights_may_be_roots_of_softplus_beside_a_bias_for_choosing) {
+  ExpertsConfig config = experts(4, 2);
+  config.scoring = ExpertScoring::kSqrtSoftplus;
+  config.weight_scale = 1.5f;
+  ExpertRouter router(config, 1);
+  const std::vector<float> scores = {0.5f, 2.0f, -1.0f, 1.0f};
+  router.route(scores, 1, {.correction_bias = std::vector<float>{0, 0, 5, 0}});
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{2, 1}));
+  const double low = root_of_softplus(-1), high = root_of_softplus(2);
+  EXPECT_FLOAT_EQ(router.taken().weights[0], static_cast<float>(1.5 * low / (low + high)));
+  EXPECT_FLOAT_EQ(router.taken().weights[1], static_cast<float>(1.5 * high / (low + high)));
+}
+
+TEST(ExpertRouter, a_table_gives_the_experts_of_each_token) {
+  ExpertsConfig config = experts(3, 2);
+  config.scoring = ExpertScoring::kSqrtSoftplus;
+  ExpertRouter router(config, 2);
+  const std::vector<uint32_t> table = {0, 1, 2, 0, 1, 1};  // of three tokens
+  router.route(std::vector<float>{9, 9, 9, 1, -2, 0}, 2,
+               {.table = table, .tokens = std::vector<TokenId>{2, 1}});
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{1, 1}));
+  EXPECT_EQ(chosen_of(router, 1), (std::vector<uint32_t>{2, 0}));
+  EXPECT_FLOAT_EQ(router.taken().weights[0], 0.5f);
+  const double first = root_of_softplus(0), second = root_of_softplus(1);
+  EXPECT_FLOAT_EQ(router.taken().weights[2], static_cast<float>(first / (first + second)));
 }
 
 }  // namespace

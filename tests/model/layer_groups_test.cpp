@@ -65,5 +65,25 @@ TEST(LayerGroups, a_layer_with_shared_kv_has_the_place_of_its_source) {
   EXPECT_EQ(n_of[place(14)], 5u);
 }
 
+// 21 layers with entries of 4 tokens, of which a page has 8, and 20 with entries of 128.
+TEST(LayerGroups, entries_of_several_layers_share_the_places_of_a_page) {
+  const LayerGroups groups = groups_of("deepseek-v4-flash");
+  const uint32_t of_entries = groups.entry_places[2].place.group;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> n_of;
+  for (uint32_t layer = 0; layer < 43; ++layer) {
+    EXPECT_EQ(groups.windows[groups.places[layer].group], 128u);
+    if (layer < 2) continue;
+    const auto& [place, first_slot] = groups.entry_places[layer];
+    EXPECT_EQ(place.group, of_entries);
+    EXPECT_LT(place.layer, groups.n_layers[of_entries]);
+    for (uint32_t slot = 0; slot < (layer % 2 == 0 ? 8u : 1u); ++slot) {
+      EXPECT_EQ(++n_of[std::pair(place.layer, first_slot + slot)], 1u) << layer;
+      EXPECT_LT(first_slot + slot, 32u);
+    }
+  }
+  EXPECT_EQ(groups.windows[of_entries], 0u);
+  EXPECT_EQ(n_of.size(), 21u * 8 + 20);
+}
+
 }  // namespace
 }  // namespace kvik

@@ -78,7 +78,31 @@ MISTRAL = {
     "indexer.q_input_norm.weight": "attention.indexer.q_input_norm.weight", "indexer.q_input_norm.bias": "attention.indexer.q_input_norm.bias",
     **{part: name.replace("self_attn", "attention") for part, name in INDEXER.items()}}
 
+DEEPSEEK4 = {
+    **ends({"attn_norm": "attn_norm", "attn_q_a": "attn.wq_a", "attn_q_a_norm": "attn.q_norm", "attn_q_b": "attn.wq_b", "attn_kv": "attn.wkv",
+            "attn_kv_a_norm": "attn.kv_norm", "attn_output_a": "attn.wo_a", "attn_output_b": "attn.wo_b", "indexer.attn_q_b": "attn.indexer.wq_b",
+            "indexer.proj": "attn.indexer.weights_proj", "ffn_norm": "ffn_norm", "ffn_gate_inp": "ffn.gate",
+            **{f"{part}_compressor_{of}": f"attn.{name}compressor.{of_folder}" for part, name in (("attn", ""), ("indexer", "indexer."))
+               for of, of_folder in (("kv", "wkv"), ("gate", "wgate"), ("norm", "norm"))},
+            **{f"ffn_{part}_shexp": f"ffn.shared_experts.{w}" for part, w in W.items()}}),
+    "attn_sinks.weight": "attn.attn_sink", "attn_compressor_ape.weight": "attn.compressor.ape",
+    "indexer_compressor_ape.weight": "attn.indexer.compressor.ape", "exp_probs_b.bias": "ffn.gate.bias", "ffn_gate_tid2eid.weight": "ffn.gate.tid2eid",
+    **{f"hc_{half}_{part}.weight": f"hc_{half}_{part}" for half in ("attn", "ffn") for part in ("fn", "base", "scale")}}
+DEEPSEEK4_CONFIG = {
+    **INDEXER_KEYS, "n_routed_experts": lambda key: key("expert_count"), "n_shared_experts": 1, "scoring_func": "sqrtsoftplus",
+    "num_experts": None, "shared_expert_intermediate_size": None, "intermediate_size": None, "num_nextn_predict_layers": 1,
+    "routed_scaling_factor": MOE["routed_scaling_factor"], "q_lora_rank": lambda key: key("attention.q_lora_rank"),
+    "qk_rope_head_dim": lambda key: key("rope.dimension_count"), "partial_rotary_factor": None,
+    "o_groups": lambda key: key("attention.output_group_count"), "o_lora_rank": lambda key: key("attention.output_lora_rank"),
+    "compress_ratios": lambda key: [*key("attention.compress_ratios")[1], 0], "compress_rope_theta": lambda key: key("attention.compress_rope_freq_base"),
+    "hc_mult": lambda key: key("hyper_connection.count"), "hc_sinkhorn_iters": lambda key: key("hyper_connection.sinkhorn_iterations"),
+    "hc_eps": lambda key: key("hyper_connection.epsilon"), "num_hash_layers": lambda key: key("hash_layer_count"),
+    "swiglu_limit": lambda key: key("swiglu_clamp_exp")}
+
 OF = {
+    "deepseek4": {"type": "deepseek_v4", "names": DEEPSEEK4, "layers": "layers.", "config": DEEPSEEK4_CONFIG,
+                  "top": {"token_embd.weight": "embed.weight", "output_norm.weight": "norm.weight", "output.weight": "head.weight",
+                          **{f"output_hc_{part}.weight": f"hc_head_{part}" for part in ("fn", "base", "scale")}}},
     "qwen4exp": {"type": "qwen4_exp_text", "names": {**HYPER, **NGRAMS, **{f"indexer.{part}_norm.weight": f"self_attn.indexer.{part}_layernorm.weight" for part in "qk"}},
                  "top": ends({f"output_hc_{part}": f"model.hyper_connection_mixer.{name}" for part, name in (
                      ("norm", "hc_norm"), ("down", "input_mix_weight_down"), ("up", "input_mix_weight_up"))}), "config": QWEN4},

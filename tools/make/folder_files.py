@@ -6,9 +6,9 @@ import sys
 import numpy as np
 
 import oracle_path  # noqa: F401
-from gguf_file import BF16, F16, F32
+from gguf_file import BF16, F16, F32, NUMBERS
 
-DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
+DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16), NUMBERS: ("I32", np.int32)}
 
 
 def write_safetensors(path, tensors, padding=True):

@@ -21,7 +21,7 @@ from gguf_file import BF16, F, F16, F32, STR, to_bf16
 
 TYPES = {"f32": F32, "f16": F16, "bf16": BF16}
 # Names of matrices after "blk.N.". In stacks, each expert has its own pair.
-MATRICES = ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight", "attn_output.weight", "attn_q_a.weight",
+MATRICES = ("attn_kv.weight", "attn_output_b.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight", "attn_output.weight", "attn_q_a.weight",
             "attn_q_b.weight", "attn_kv_a_mqa.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", "ffn_gate_inp.weight",
             "ffn_gate_inp_shexp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_shexp.weight",
             "ffn_up_shexp.weight", "ffn_down_shexp.weight", "inp_gate.weight", "proj.weight", "attn_gate.weight", "ssm_beta.weight",
@@ -50,9 +50,12 @@ class Names(make_hf_model.Folder):
 
     def expert_name(self, part, i):
         plain, _ = make_hf_model.EXPERTS[part]
-        return f"mlp.experts.{i}.{plain}.weight" if self.arch == "mistral-large4" else super().expert_name(part, i)
+        return f"mlp.experts.{i}.{plain}.weight" if self.arch in ("deepseek4", "mistral-large4") else super().expert_name(part, i)
 
     def layer_name(self, part):
+        if self.arch == "deepseek4":
+            return {"attn_kv.weight": "self_attn.kv_proj.weight", "attn_output_b.weight": "self_attn.o_b_proj.weight"}.get(part) or \
+                make_hf_model.LAYER[part].replace("shared_expert.", "shared_experts.")
         if self.arch == "mistral-large4":  # adapters have the names of Transformers, folders those of Mistral
             return make_hf_model.LAYER[part].replace("shared_expert.", "shared_experts.")
         if self.arch in state_layers.FOLDER_SPACES and part in state_layers.SPACE_NAMES:

@@ -255,6 +255,8 @@ class Folder:
         plain, mixtral = EXPERTS[part]
         if self.arch in ("llama4", "jamba"):
             return f"feed_forward.experts.{i}.{plain}.weight"
+        if self.arch == "deepseek4":
+            return f"ffn.experts.{i}.{mixtral}.weight"
         if self.arch == "mistral-large4":
             return f"experts.{i}.{mixtral}.weight"
         if self.arch in ("lfm2moe", "nemotron_h_moe"):

@@ -2,7 +2,7 @@
 import numpy as np
 
 import oracle_path  # noqa: F401
-from gguf_file import BLOCK, F16, F32, MIXES, Q4_0, Q8_0, ROW_HEADER, TYPES, encode, nbytes
+from gguf_file import BLOCK, F16, F32, MIXES, Q4_0, Q8_0, ROW_HEADER, TYPES, encode, nbytes, NUMBERS
 
 
 def matrix_type(wanted, name, n_cols, n_layers, tied):
@@ -102,6 +102,40 @@ class Tensors:
         self.vec(p + "indexer.k_norm.weight", head_dim, 1)
         self.vec(p + "indexer.k_norm.bias", head_dim, 0)
         self.mat(p + "indexer.proj.weight", n_heads, dim, t=F32)
+
+    def joint_attention(self, p, dim, n_head, hd, joint, n_tokens, indexer):
+        """Attention with K and V as one vector, and entries of n_tokens, of which an indexer selects those of 4."""
+        q_rank, n_groups, group_rank = joint
+        self.vec(p + "attn_norm.weight", dim, 1)
+        self.mat(p + "attn_q_a.weight", q_rank, dim)
+        self.vec(p + "attn_q_a_norm.weight", q_rank, 1)
+        self.mat(p + "attn_q_b.weight", n_head * hd, q_rank)
+        self.mat(p + "attn_kv.weight", hd, dim)
+        self.vec(p + "attn_kv_a_norm.weight", hd, 1)
+        self.mat(p + "attn_output_a.weight", n_groups * group_rank, n_head * hd // n_groups)
+        self.mat(p + "attn_output_b.weight", dim, n_groups * group_rank)
+        self.vec(p + "attn_sinks.weight", n_head, 0)
+        parts = 2 if n_tokens == 4 else 1
+        for prefix, width in (("attn_compressor", hd), ("indexer_compressor", indexer[1]))[:parts if n_tokens else 0]:
+            for part in ("kv", "gate"):
+                self.mat(f"{p}{prefix}_{part}.weight", parts * width, dim)
+            self.mat(f"{p}{prefix}_ape.weight", n_tokens, parts * width, t=F32)
+            self.vec(f"{p}{prefix}_norm.weight", width, 1)
+        if n_tokens == 4:
+            self.mat(p + "indexer.attn_q_b.weight", indexer[0] * indexer[1], q_rank)
+            self.mat(p + "indexer.proj.weight", indexer[0], dim, t=F32)
+
+    def mixed_streams(self, p, dim, n, is_output=False):
+        """Hyper-connections whose mix is doubly stochastic."""
+        rows = n if is_output else (2 + n) * n
+        self.mat(p + "fn.weight", rows, n * dim, t=F32)
+        self.vec(p + "base.weight", rows, 0)
+        self.vec(p + "scale.weight", 1 if is_output else 3, 1)
+
+    def token_table(self, p, n_vocab, n, n_used):
+        """The experts of each token."""
+        make = lambda: np.argsort(self.rng.random((n_vocab, n)), 1)[:, :n_used].astype("<i4").tobytes()
+        self.all.append((p + "ffn_gate_tid2eid.weight", (n_vocab, n_used), NUMBERS, make))
 
     def block_indexer(self, p, dim, n_heads, head_dim):
         self.mat(p + "indexer.q_proj.weight", n_heads * head_dim, dim)

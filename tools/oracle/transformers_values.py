@@ -49,6 +49,9 @@ def save_with_counted_weights(model, folder):
     path = os.path.join(folder, "model.safetensors")
     saved = dict(sorted(safetensors.numpy.load_file(path).items()))
     integers = {name: x for name, x in saved.items() if x.dtype == np.int64}
+    for name in [name for name in integers if name.endswith(".tid2eid")]:  # experts of each token
+        n_experts, shape = len(saved[name.removesuffix("tid2eid") + "weight"]), integers[name].shape
+        integers[name] = (np.arange(shape[0])[:, None] * 5 + np.arange(shape[1]) * 3 + np.arange(shape[0])[:, None] // 7) % n_experts
     shapes = {name: list(x.shape) for name, x in saved.items() if name not in integers}
     safetensors.numpy.save_file({n: counter_weights.weights(n, s) for n, s in shapes.items()} | integers, path, {"format": "pt"})
     return shapes, {name: x.tolist() for name, x in integers.items()}

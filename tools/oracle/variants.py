@@ -55,6 +55,17 @@ def published_m3(config):
     old_rope(text)
 
 
+def published_v4(config):
+    """Converts to the keys of DeepSeek's files, with an entry for an MTP layer."""
+    ratios = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+    config["compress_ratios"] = [ratios[kind] for kind in config.pop("layer_types")] + [0]
+    config["num_hash_layers"] = config.pop("mlp_layer_types").count("hash_moe")
+    config["compress_rope_theta"] = config.pop("rope_parameters")["compress"]["rope_theta"]
+    config["rope_scaling"] = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32, "beta_slow": 1}
+    config.pop("compress_rates")
+    config.pop("partial_rotary_factor")
+
+
 def short_context(config):
     config["rope_parameters"]["original_max_position_embeddings"] = config["original_max_position_embeddings"] = 64
 
@@ -98,6 +109,12 @@ LARGE4 = {**{k: v for k, v in SPARSE.items() if k not in ("q_lora_rank", "head_d
 LARGE4_SHARED = {**LARGE4, "num_hidden_layers": 7, "rms_norm_eps": 1e-6, "no_rope_layers": [1, 1, 0, 1, 1, 0, 1], "kv_source_layers": [0, 0, 2, 0, 4, 2, 4],
                  "indexer_types": ["full", "shared", "full", "full", "full", "full", "shared"], "final_logit_softcapping": 20.0}
 PIXTRAL = {**VISION, "model_type": "pixtral", "image_size": 28, "patch_size": 14, "head_dim": 16}
+# Entries of 4 and of 8 tokens beside a window of 16; an indexer selects 3 of the former. With 8 heads, no two scores are 0, which are equal.
+DEEPSEEK4 = {"num_hidden_layers": 5, "num_key_value_heads": 1, "head_dim": 48, "partial_rotary_factor": 1 / 3, "q_lora_rank": 24, **MOE,
+             "n_routed_experts": 8, "o_groups": 2, "o_lora_rank": 24, "sliding_window": 16, "index_n_heads": 8, "index_head_dim": 32, "index_topk": 3,
+             "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 8},
+             "layer_types": ["sliding_attention", *["compressed_sparse_attention", "heavily_compressed_attention"] * 2],
+             "mlp_layer_types": ["hash_moe"] * 2 + ["moe"] * 3, "rms_norm_eps": 1e-6, "eos_token_id": 2}
 GRANITE = {"embedding_multiplier": 3.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5, "logits_scaling": 4.0}
 GRANITE_HYBRID = {**GRANITE, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
                   "mamba_expand": 2, "mamba_chunk_size": 16, "shared_intermediate_size": 48, "num_hidden_layers": 3,
@@ -257,6 +274,14 @@ VARIANTS = {
         "text_config": {**SMALL, **DELTA}, "vision_config": {**VISION, "depth": 1, "num_heads": 2, "out_hidden_size": 64,
                                                              "deepstack_visual_indexes": [0]}, "tie_word_embeddings": False}, None),
     "qwen3.5-moe": ("qwen3_5_moe_text", DELTA_MOE, None),
+    "deepseek-v4": ("deepseek_v4", {**DEEPSEEK4, "swiglu_limit": 0.5}, None),
+    "deepseek-v4-yarn": ("deepseek_v4", {
+        **DEEPSEEK4, "hc_mult": 2, "hc_sinkhorn_iters": 3, "hc_eps": 1e-3, "o_groups": 4, "index_topk": 40,
+        "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 16},
+        "mlp_layer_types": ["moe"] * 5, **rope("yarn", factor=4.0, original_max_position_embeddings=32)}, None),
+    "deepseek-v4-published": ("deepseek_v4", {
+        **DEEPSEEK4, "compress_rates": None, "layer_types": ["compressed_sparse_attention", "heavily_compressed_attention",
+                                                             *["compressed_sparse_attention"] * 3]}, published_v4),
     "qwen4-exp": ("qwen4_exp_text", {**QWEN4, **rope("default", partial_rotary_factor=0.5)}, None),
     "qwen4-exp-bigrams": ("qwen4_exp_text", {
         **QWEN4, "ple_layer_ids": [1], "ngram_size": 2, "heads_per_ngram": 4, "output_gate_type": "sigmoid", "eos_token_id": [73, 2],

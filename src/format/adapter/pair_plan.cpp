@@ -223,11 +223,13 @@ Result<void> PairPlan::add(const FilePair& pair, uint32_t rank, float scale) {
                          .scale = scale,
                          .type = a_type == b_type ? a_type : ElementType::kF32};
   if (pair.magnitudes && (pair.flat || pair.target.tensor.role == TensorRole::kKvUp ||
+                          pair.target.tensor.role == TensorRole::kOutputDown ||
                           pair.target.tensor.role == TensorRole::kEmbedding)) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{} has magnitudes ('use_dora'), which are read of matrices alone, not "
-                            "of an embedding, of experts in one parameter or of kv_b_proj",
-                            quoted(pair.name)));
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{} has magnitudes ('use_dora'), which are read of matrices alone, not "
+                    "of an embedding, of experts in one parameter, of kv_b_proj or of o_a_proj",
+                    quoted(pair.name)));
   }
   if (pair.target.tensor.role == TensorRole::kKvUp) return add_latent(pair, made);
   const TensorSpec* spec = table_.find(pair.target.tensor);
@@ -252,6 +254,7 @@ Result<void> PairPlan::add(const FilePair& pair, uint32_t rank, float scale) {
   const TensorKind kind = kind_of(pair.target.tensor.role);
   const bool is_stack = kind == TensorKind::kExperts || kind == TensorKind::kHeads;
   if (pair.flat) return add_flat_stack(pair, *spec, made);
+  if (pair.target.tensor.role == TensorRole::kOutputDown) return add_groups(pair, *spec, made);
   const size_t n_planned = planned_.size();
   TRY(is_stack ? add_stack(pair, *spec, made) : add_whole(pair, *spec, made));
   return pair.magnitudes ? add_magnitudes(pair, n_planned) : Result<void>();
@@ -350,6 +353,20 @@ Result<void> PairPlan::add_stack(const FilePair& pair, const TensorSpec& spec, A
   for (made.part = 0; made.part < n_parts; ++made.part) {
     planned_.push_back({made, rows_of(pair.a, made.part * rank, rank, made.n_cols),
                         rows_of(pair.b, made.part * made.n_rows, made.n_rows, rank)});
+  }
+  return {};
+}
+
+// Adds the pair of a matrix that is a part of its rows for each group of heads; all have the same
+// A.
+Result<void> PairPlan::add_groups(const FilePair& pair, const TensorSpec& spec, AdapterPair made) {
+  const uint64_t n_parts = model_.layers[spec.id.layer].attention().joint.n_groups;
+  made.n_rows = spec.shape[0] / n_parts;
+  made.n_cols = spec.shape[1];
+  TRY(check_shapes(pair, {made.rank, made.n_cols}, {spec.shape[0], made.rank}));
+  for (made.part = 0; made.part < n_parts; ++made.part) {
+    planned_.push_back({made, rows_of(pair.a, 0, made.rank, made.n_cols),
+                        rows_of(pair.b, made.part * made.n_rows, made.n_rows, made.rank)});
   }
   return {};
 }

@@ -87,6 +87,7 @@ class PairPlan {
   Result<void> add_whole(const FilePair& pair, const TensorSpec& spec, AdapterPair made);
   Result<void> add_embedding(const FilePair& pair, const TensorSpec& spec, AdapterPair made);
   Result<void> add_stack(const FilePair& pair, const TensorSpec& spec, AdapterPair made);
+  Result<void> add_groups(const FilePair& pair, const TensorSpec& spec, AdapterPair made);
   Result<void> add_flat_stack(const FilePair& pair, const TensorSpec& spec, AdapterPair made);
   Result<void> add_latent(const FilePair& pair, AdapterPair made);
   Result<uint64_t> flat_rank_of(const FilePair& pair) const;

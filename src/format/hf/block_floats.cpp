@@ -33,6 +33,7 @@ constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kPacked = ".weight_packed";
 constexpr uint64_t kNvGroup = 16, kMxGroup = 32;  // columns per scale
 constexpr std::string_view kFp8Scales[] = {"_scale_inv", "_scale"};
+constexpr std::string_view kBareScale = ".scale";  // in place of ".weight", DeepSeek V4
 
 // Returns the value of an E2M1 number (OCP's microscaling formats, 2023).
 float e2m1(uint32_t nibble) {
@@ -343,7 +344,8 @@ class Pairing {
     for (const std::string_view ending : kFp8Scales) {
       if (const auto found = find(fmt::format("{}{}", info.name, ending))) return found;
     }
-    return std::nullopt;
+    if (is_stack) return std::nullopt;
+    return find(fmt::format("{}{}", stem_of(info.name), kBareScale));
   }
 
   // Returns "NAME" of the tensor that has a matrix's elements.
@@ -354,6 +356,10 @@ class Pairing {
   // Returns whether the tensor is the scale of an existing matrix or stack.
   bool is_scale(std::string_view name) const {
     if (!is_fp8()) return name.ends_with(".weight_scale") || name.ends_with(of_all());
+    if (name.ends_with(kBareScale)) {
+      return find(fmt::format("{}{}", name.substr(0, name.size() - kBareScale.size()), kWeight))
+          .has_value();
+    }
     return std::ranges::any_of(kFp8Scales, [&](std::string_view ending) {
       if (!name.ends_with(ending)) return false;
       const std::string stem(name.substr(0, name.size() - ending.size()));

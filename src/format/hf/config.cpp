@@ -14,6 +14,8 @@
 #include "format/hf/encoder.h"
 #include "format/hf/gguf_keys.h"
 #include "format/hf/keys/block_keys.h"
+#include "format/hf/keys/entry_keys.h"
+#include "format/hf/keys/expert_keys.h"
 #include "format/hf/keys/indexer_keys.h"
 #include "format/hf/keys/latent_keys.h"
 #include "format/hf/keys/layer_kinds.h"
@@ -233,97 +235,6 @@ Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufK
   return add_real(config, "logits_scaling", "logit_scale", keys);
 }
 
-// Rejects models in which not every layer has experts.
-Result<void> check_sparse_layers(const JsonObject& config) {
-  TRY_ASSIGN(const auto step, config.number("decoder_sparse_step"));
-  if (step.value_or(1) != 1) {
-    return config.unexpected_value("decoder_sparse_step", "1", ErrorCode::kUnsupported);
-  }
-  TRY_ASSIGN(const auto dense, config.numbers("mlp_only_layers"));
-  if (dense.empty()) return {};
-  return config.unexpected_value("mlp_only_layers", "none", ErrorCode::kUnsupported);
-}
-
-// Reads the number of first layers without experts from the list of all layers.
-Result<void> read_mlp_types(const JsonObject& config, GgufKeys& keys) {
-  std::string_view key = "mlp_layer_types";
-  TRY_ASSIGN(std::vector<std::string> types, config.texts(key));
-  const json::value* frequency = config.find("moe_layer_freq");
-  const bool has_numbers = types.empty() && frequency && frequency->is_array();
-  if (has_numbers) {
-    key = "moe_layer_freq";
-    TRY_ASSIGN(const std::vector<uint64_t> numbers, config.numbers(key));
-    for (const uint64_t number : numbers) types.emplace_back(number ? "sparse" : "dense");
-  }
-  if (types.empty()) return {};
-  TRY_ASSIGN(const auto n_layers, config.number("num_hidden_layers"));
-  if (types.size() < n_layers.value_or(0)) {
-    return config.unexpected_value(key, fmt::format("an entry for each of {} layers", *n_layers),
-                                   ErrorCode::kCorrupt);
-  }
-  const auto first = std::ranges::find(types, "sparse");
-  const bool is_known =
-      std::all_of(types.begin(), first, [](auto& type) { return type == "dense"; });
-  if (is_known && std::all_of(first, types.end(), [](auto& type) { return type == "sparse"; })) {
-    keys.number("leading_dense_block_count", static_cast<uint64_t>(first - types.begin()));
-    return {};
-  }
-  const auto* expected = has_numbers ? "0 for the first layers, 1 after them"
-                                     : "dense for the first layers, sparse after them";
-  return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
-}
-
-// Reads the routing of experts and the shared experts.
-Result<void> read_routing(const JsonObject& config, GgufKeys& keys) {
-  TRY_ASSIGN(const auto n_shared, config.number("n_shared_experts"));
-  if (n_shared) keys.number("expert_shared_count", *n_shared);
-  TRY(read_mlp_types(config, keys));
-  TRY_ASSIGN(const auto n_dense, config.number("first_k_dense_replace"));
-  if (n_dense) keys.number("leading_dense_block_count", *n_dense);
-  TRY_ASSIGN(const auto scale, config.real("routed_scaling_factor"));
-  if (scale) keys.real("expert_weights_scale", *scale);
-  TRY_ASSIGN(const auto n_groups, config.number("n_group"));
-  TRY_ASSIGN(const auto n_groups_used, config.number("topk_group"));
-  if (n_groups && n_groups_used) {
-    keys.number("expert_group_count", *n_groups);
-    keys.number("expert_group_used_count", *n_groups_used);
-  }
-  TRY_ASSIGN(const auto scoring, config.text("scoring_func"));
-  if (!scoring) return {};
-  if (*scoring != "sigmoid" && *scoring != "softmax") {
-    return config.unexpected_value("scoring_func", "sigmoid or softmax", ErrorCode::kUnsupported);
-  }
-  keys.number("expert_gating_func", *scoring == "sigmoid" ? 2 : 1);
-  return {};
-}
-
-Result<void> read_experts(const JsonObject& config, const FolderType& type, GgufKeys& keys) {
-  if (!type.has_experts) return {};
-  TRY_ASSIGN(const auto has_experts, config.flag("enable_moe_block"));
-  TRY_ASSIGN(const auto n_local, config.number("num_local_experts"));
-  if (!has_experts.value_or(true) || n_local == 0) return {};
-  TRY(check_sparse_layers(config));
-  const char* key = config.find("n_routed_experts")    ? "n_routed_experts"
-                    : config.find("num_local_experts") ? "num_local_experts"
-                                                       : "num_experts";
-  TRY_ASSIGN(const uint32_t n_experts, config.count(key, kMaxExperts));
-  const char* used_key = config.find("top_k_experts") ? "top_k_experts" : "num_experts_per_tok";
-  TRY_ASSIGN(const uint32_t n_used, config.count(used_key, n_experts));
-  keys.number("expert_count", n_experts);
-  keys.number("expert_used_count", n_used);
-  if (config.find("moe_intermediate_size")) {
-    TRY_ASSIGN(const uint32_t ffn_dim, config.count("moe_intermediate_size", kMaxDim));
-    keys.number("expert_feed_forward_length", ffn_dim);
-  }
-  if (config.find("shared_expert_intermediate_size")) {
-    TRY_ASSIGN(const uint32_t ffn_dim, config.count("shared_expert_intermediate_size", kMaxDim));
-    keys.number("expert_shared_feed_forward_length", ffn_dim);
-  }
-  TRY_ASSIGN(const auto normalizes, config.flag("norm_topk_prob"));
-  if (normalizes) keys.flag("expert_weights_norm", *normalizes);
-  return read_routing(config, keys);
-}
-
 // Returns the config of the text model: all of config.json or a part of it.
 Result<json::value> text_config(json::value parsed) {
   TRY_ASSIGN(const JsonObject whole, JsonObject::of(parsed, kFile));
@@ -459,6 +370,9 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   if (of.type->has_sparse_layers) {
     TRY_ASSIGN(stated, with_sparse_keys(std::move(stated)));
   }
+  if (of.type->has_entry_keys) {
+    TRY_ASSIGN(stated, with_entry_keys(std::move(stated)));
+  }
   const json::value whole = with_defaults(std::move(stated), *of.type);
   TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));
   FolderConfig out;
@@ -483,6 +397,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   if (of.type->has_shared_indexers) TRY(read_shared_indexers(config, counts.n_layers, keys));
   if (of.type->has_sparse_layers) TRY(read_sparse_layers(config, counts.n_layers, keys));
   if (of.type->has_latent_keys) TRY(read_latent_keys(config, counts.n_layers, keys));
+  if (of.type->has_entry_keys) TRY(read_entry_layers(config, counts.n_layers, keys));
   if (of.type->has_plain_qk_norm) TRY(add_plain_qk_norms(config, counts, out.vectors));
   // read_recurrence() has added a single number if the list of layers has no experts.
   const Metadata::Value* none = out.metadata.find(fmt::format("{}.expert_count", of.family->name));

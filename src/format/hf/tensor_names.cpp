@@ -61,9 +61,11 @@ class FolderTensors {
     const std::string_view embedding = folder_name(*config.type, TensorRole::kEmbedding);
     const std::span<const std::string_view> prefixes =
         config.type->is_encoder ? kEncoderPrefixes : std::span<const std::string_view>(kPrefixes);
+    const std::string_view other = other_folder_name(*config.type, TensorRole::kEmbedding);
     for (const std::string_view prefix : prefixes) {
       if (by_name_.contains(fmt::format("{}{}", prefix, embedding))) prefix_ = prefix;
     }
+    if (!other.empty() && has(fmt::format("model.{}", other))) prefix_ = "model.";
     if (model.has_mtp_head) {
       model_.has_mtp_embedding = has_of_mtp_head(TensorRole::kMtpEmbedding);
       model_.has_mtp_output = has_of_mtp_head(TensorRole::kMtpHead);
@@ -136,11 +138,17 @@ class FolderTensors {
     };
     replace(kMlpPrefix, config_.type->other_mlp);
     if (role == TensorRole::kAttentionOutput) replace(own_name, config_.type->other_output);
+    replace(own_name, other_folder_name(*config_.type, role));
     if (is_of_state(spec.id)) return take_state(spec, name);
     const bool is_index = role == TensorRole::kIndexHeadQuery || role == TensorRole::kIndexHeadKey;
     if (is_index && config_.type->has_ngrams) return take_index_rows(spec, name);
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
-    if (kind == TensorKind::kHeads) {
+    if (kind == TensorKind::kNumbers) {
+      TRY(take_whole(spec, name));
+      make_int32(arranged_.back());
+      return {};
+    }
+    if (kind == TensorKind::kHeads && spec.shape.size() == 3) {
       return own_name.empty() ? take_heads(spec) : stack(spec, name);
     }
     if (kind == TensorKind::kBias && spec.shape.size() == 2) return take_expert_biases(spec);
@@ -156,6 +164,7 @@ class FolderTensors {
       return transpose(name, tensor);
     }
     if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
+    if (kind == TensorKind::kHeads) return {};
     const bool lacks_one = kind == TensorKind::kNorm && config_.type->has_zero_centered_norms &&
                            role != TensorRole::kStateNorm &&
                            (config_.type->is_last_norm_centered || role != TensorRole::kOutputNorm);
@@ -167,11 +176,6 @@ class FolderTensors {
     give_shape(spec, tensor.info);
     if (role == TensorRole::kQBias || role == TensorRole::kKBias) return pair_rows(spec, tensor);
     return {};
-  }
-
-  static bool is_gate_or_up(TensorRole role) {
-    using enum TensorRole;
-    return role == kGate || role == kUp || role == kSharedGate || role == kSharedUp;
   }
 
   bool is_stated(TensorId tensor) const {

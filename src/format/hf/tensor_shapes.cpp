@@ -116,6 +116,11 @@ Result<bool> are_equal(ModelSource& source, size_t first, size_t second) {
   return true;
 }
 
+bool is_gate_or_up(TensorRole role) {
+  using enum TensorRole;
+  return role == kGate || role == kUp || role == kSharedGate || role == kSharedUp;
+}
+
 void store_floats(ArrangedTensor& tensor, Arrangement arrangement) {
   const ElementType type = tensor.info.type;
   // Types that cannot become f32 are rejected when they are loaded.
@@ -125,6 +130,13 @@ void store_floats(ArrangedTensor& tensor, Arrangement arrangement) {
   }
   tensor.info.type = ElementType::kF32;
   tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
+}
+
+void make_int32(ArrangedTensor& tensor) {
+  if (tensor.info.type != ElementType::kI64) return;
+  tensor.arrangement = Arrangement::kInt32;
+  tensor.info.type = ElementType::kI32;
+  tensor.info.n_bytes = tensor.info.n_elements() * sizeof(int32_t);
 }
 
 }  // namespace kvik::hf

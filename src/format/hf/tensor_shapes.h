@@ -43,7 +43,12 @@ void separate_qkv(const AttentionConfig& attention, ArrangedTensor& tensor);
 // blocks.
 Result<void> transpose(std::string_view name, ArrangedTensor& tensor);
 
+// Returns whether the tensor is the gate or up projection of an MLP or of a shared expert.
+bool is_gate_or_up(TensorRole role);
+
 // Converts to f32 a tensor that GGUF files always store as f32.
 void store_floats(ArrangedTensor& tensor, Arrangement arrangement);
+// Converts integers to i32, as GGUF files store them.
+void make_int32(ArrangedTensor& tensor);
 
 }  // namespace kvik::hf

@@ -120,6 +120,16 @@ struct ModelPreset : Geometry {
     uint32_t block_tokens = 0;  // IndexerConfig
   };
   Hyper hyper = {};
+  struct Joint {  // JointConfig and EntriesConfig, SinkhornConfig, tables of tokens
+    uint32_t q_rank = 0, n_groups = 0, group_rank = 0;
+    uint32_t n_without = 0;     // number of first layers without entries
+    uint32_t entry_tokens = 0;  // of every second layer after them; others have entries of 4
+    float entry_rope_base = 0;
+    uint32_t n_streams = 0, n_iterations = 0;
+    uint32_t n_tables = 0;  // number of first layers with tables of tokens
+    float limit = 0;        // ExpertsConfig::limit
+  };
+  Joint joint = {};
 };
 
 std::span<const ModelPreset> model_presets();

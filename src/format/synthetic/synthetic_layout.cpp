@@ -84,6 +84,10 @@ class TensorMaker {
     const float columns = static_cast<float>(spec.shape.back());
     const auto n_bytes = bytes_of(type, spec.shape);
     CHECK(n_bytes.has_value());
+    if (kind == TensorKind::kNumbers) {
+      return {.info = {name_of(spec.id), type, spec.shape, *n_bytes},
+              .n_numbers = preset_.experts.n};
+    }
     return {.info = {name_of(spec.id), type, spec.shape, *n_bytes},
             .mean = is_vector ? middle * vector_scale(spec) : 0.0f,
             .deviation = is_vector ? kVectorDeviation * vector_scale(spec)
@@ -129,6 +133,7 @@ class TensorMaker {
   // uses q5_0 and q5_1), and rows that are not whole blocks become f16.
   ElementType matrix_type(const TensorSpec& spec) const {
     const auto [role, layer] = spec.id;
+    if (kind_of(role) == TensorKind::kNumbers) return ElementType::kI32;
     if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias ||
         kind_of(role) == TensorKind::kConvKernel) {
       return ElementType::kF32;
@@ -265,6 +270,27 @@ void add_hyper_keys(const ModelPreset& p, const AddKey& add) {
   add("ple.head_vocab_sizes", rows);
 }
 
+void add_joint_keys(const ModelPreset& p, const AddKey& add) {
+  constexpr uint64_t kSqrtSoftplus = 4;  // value of expert_gating_func
+  const ModelPreset::Joint& j = p.joint;
+  add("attention.q_lora_rank", uint64_t{j.q_rank});
+  add("attention.output_group_count", uint64_t{j.n_groups});
+  add("attention.output_lora_rank", uint64_t{j.group_rank});
+  add("attention.compress_rope_freq_base", double{j.entry_rope_base});
+  std::vector<uint64_t> entry_tokens;
+  for (uint32_t i = 0; i < p.n_layers; ++i) {
+    const bool is_short = (i - j.n_without) % 2 == 0;
+    entry_tokens.push_back(i < j.n_without ? 0 : is_short ? 4 : j.entry_tokens);
+  }
+  add("attention.compress_ratios", std::move(entry_tokens));
+  add("hyper_connection.count", uint64_t{j.n_streams});
+  add("hyper_connection.sinkhorn_iterations", uint64_t{j.n_iterations});
+  add("hyper_connection.epsilon", as_stored(1e-6));
+  add("hash_layer_count", uint64_t{j.n_tables});
+  add("swiglu_clamp_exp", double{j.limit});
+  add("expert_gating_func", kSqrtSoftplus);
+}
+
 void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Mixers& m = p.mixers;
   std::vector<uint64_t> n_kv_heads;
@@ -372,6 +398,7 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
   if (p.experts.n > 0) add_expert_keys(p, add);
   if (p.delta.kernel_size > 0) add_delta_keys(p, add);
   if (p.hyper.n_streams > 0) add_hyper_keys(p, add);
+  if (p.joint.q_rank > 0) add_joint_keys(p, add);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct SyntheticTensor {
   TensorInfo info;
   float mean = 0;
   float deviation = 0;
+  uint32_t n_numbers = 0;  // of integers: they are less than this
 };
 
 // Element types of the matrices of a synthetic model: one type, or one of llama.cpp's mixes, in

@@ -63,6 +63,17 @@ size_t bytes_of_elements(ElementType type, uint64_t n_elements) {
   return n_elements / t.block_elements * t.block_bytes;
 }
 
+// Makes the numbers of a row different from each other, which are consecutive ones.
+void make_numbers(const SyntheticTensor& tensor, uint64_t seed, uint64_t first_row,
+                  std::span<std::byte> out) {
+  const uint64_t n_cols = tensor.info.shape.back();
+  for (size_t i = 0; i * sizeof(int32_t) < out.size(); ++i) {
+    const uint64_t first = random_at(seed, first_row + i / n_cols);
+    const auto number = static_cast<int32_t>((first + i % n_cols) % tensor.n_numbers);
+    std::memcpy(out.data() + i * sizeof(int32_t), &number, sizeof(number));
+  }
+}
+
 }  // namespace
 
 uint64_t SyntheticWeights::seed_of(std::string_view text) {
@@ -73,7 +84,9 @@ uint64_t SyntheticWeights::seed_of(std::string_view text) {
 
 void SyntheticWeights::make(const SyntheticTensor& tensor, uint64_t seed, uint64_t first_row,
                             std::span<std::byte> out) {
-  if (tensor.info.n_elements() < kSmallElements) {
+  if (tensor.n_numbers > 0) {
+    make_numbers(tensor, seed, first_row, out);
+  } else if (tensor.info.n_elements() < kSmallElements) {
     make_value_by_value(tensor, seed, first_row, out);
   } else {
     make_from_pool(tensor, seed, first_row, out);

@@ -15,7 +15,7 @@ class Model;
 // sharing.
 inline bool keeps_heads(const LayerConfig& layer) {
   const AttentionConfig* attention = layer.if_attention();
-  return attention && !attention->latent.rank && !attention->shared_kv;
+  return attention && attention->latent_dim() == 0 && !attention->shared_kv;
 }
 
 // Mean and standard deviation of every dimension of K, by layer, over the tokens of some steps.

@@ -8,6 +8,12 @@ namespace {
 
 constexpr uint64_t kLineBytes = 64;
 
+// Returns the group in whose pages the index keys of the layer lie.
+uint32_t group_of(const ModelConfig& config, const LayerGroups& groups, uint32_t layer) {
+  return config.layers[layer].has_entries() ? groups.entry_places[layer].place.group
+                                            : groups.places[layer].group;
+}
+
 // Returns the end of the index keys of the group's layers before `end`.
 uint64_t index_end(const ModelConfig& config, const LayerGroups& groups, uint32_t group,
                    uint32_t end, KvType type, const Backend& backend) {
@@ -16,7 +22,7 @@ uint64_t index_end(const ModelConfig& config, const LayerGroups& groups, uint32_
   bool has_index = false;
   for (uint32_t layer = 0; layer < end; ++layer) {
     const uint64_t n_bytes = index_page_bytes(config.layers[layer], type);
-    if (n_bytes == 0 || groups.places[layer].group != group) continue;
+    if (n_bytes == 0 || group_of(config, groups, layer) != group) continue;
     has_index = true;
     at += n_bytes;
   }
@@ -27,7 +33,11 @@ uint64_t index_end(const ModelConfig& config, const LayerGroups& groups, uint32_
 
 uint64_t index_page_bytes(const LayerConfig& layer, KvType type) {
   const AttentionConfig* attention = layer.if_attention();
-  if (!attention || !attention->indexer.is_own()) return 0;
+  if (!attention) return 0;
+  if (const EntriesConfig& entries = attention->joint.entries; entries.selects()) {
+    return kPageTokens / entries.n_tokens * index_key_bytes(type, entries.index_dim);
+  }
+  if (!attention->indexer.is_own()) return 0;
   const IndexerConfig& indexer = attention->indexer;
   return kPageTokens / indexer.key_tokens * index_key_bytes(type, indexer.head_dim);
 }
@@ -40,8 +50,8 @@ uint64_t bytes_with_index(const ModelConfig& config, const LayerGroups& groups, 
 
 uint64_t index_offset(const ModelConfig& config, const LayerGroups& groups, uint32_t layer,
                       KvType type, const Backend& backend) {
-  CHECK(config.layers[layer].attention().indexer.is_own());
-  return index_end(config, groups, groups.places[layer].group, layer, type, backend);
+  CHECK(index_page_bytes(config.layers[layer], type) > 0);
+  return index_end(config, groups, group_of(config, groups, layer), layer, type, backend);
 }
 
 }  // namespace kvik

@@ -14,6 +14,12 @@ uint64_t index_floats(const AttentionConfig& a) {
   return uint64_t{a.indexer.key_tokens - 1} * a.indexer.head_dim;
 }
 
+// Returns the floats of the newest entry, and of that of an indexer.
+uint64_t entry_floats(const AttentionConfig& a) {
+  const EntriesConfig& e = a.joint.entries;
+  return e.state_floats(a.head_dim) + (e.selects() ? e.state_floats(e.index_dim) : 0);
+}
+
 }  // namespace
 
 StateLayout state_layout(const ModelConfig& config) {
@@ -23,7 +29,7 @@ StateLayout state_layout(const ModelConfig& config) {
     const bool is_mtp_head = i >= config.n_layers;
     uint64_t n = is_mtp_head && config.has_state() ? config.model_dim : 0;
     if (!is_mtp_head) {
-      if (const auto* a = config.layers[i].if_attention()) n = index_floats(*a);
+      if (const auto* a = config.layers[i].if_attention()) n = index_floats(*a) + entry_floats(*a);
       config.layers[i].visit_state([&](const auto& own) { n = own.state_floats(); });
     }
     layout.n_floats += whole_lines(n);

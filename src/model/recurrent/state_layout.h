@@ -9,8 +9,9 @@ namespace kvik {
 
 // Offsets of the recurrent layers' states in a sequence's state: for each layer the inputs of its
 // convolution, then its matrices; for attention with an indexer of blocks the inputs of its keys;
-// for the MTP head the hidden state of the newest token. All values are f32. Without recurrent
-// layers, the latter lies in the pages (MtpHiddenPlace).
+// for attention to entries the newest ones, first the layer's own, then the indexer's; for the MTP
+// head the hidden state of the newest token. All values are f32. Without recurrent layers, the
+// latter lies in the pages (MtpHiddenPlace).
 struct StateLayout {
   // by layer, in floats; other layers take no space
   std::vector<uint64_t> offsets;

@@ -84,14 +84,14 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
 LimitModel::LayerAttention LimitModel::attention_of(const AttentionConfig& a, KvType type,
                                                     bool keys_by_channel) {
   const uint64_t kv_bytes =
-      a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
-                    : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
+      a.latent_dim() > 0 ? latent_row_bytes(type, a.latent_dim(), a.head_dim)
+                         : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
   const IndexerConfig& indexer = a.indexer;
   const bool selects = indexer.is_own();
   return {
       .window = indexer.n_top > 0 ? indexer.n_budget() : a.window,
-      .key_ops = 2.0 * a.n_heads * (a.head_dim + a.latent.rank),
-      .value_ops = a.latent.rank ? 0.0 : 2.0 * a.n_heads * a.head_dim,
+      .key_ops = 2.0 * a.n_heads * (a.head_dim + a.latent_dim()),
+      .value_ops = a.latent_dim() > 0 ? 0.0 : 2.0 * a.n_heads * a.head_dim,
       .kv_bytes = static_cast<double>(kv_bytes),
       .index_ops = selects ? 2.0 * indexer.n_heads * indexer.head_dim / indexer.key_tokens : 0.0,
       .index_bytes = selects ? static_cast<double>(index_key_bytes(type, indexer.head_dim)) /

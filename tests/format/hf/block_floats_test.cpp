@@ -92,6 +92,19 @@ TEST(BlockFloats, scales_may_be_exponents_of_two) {
   EXPECT_THAT(rows[1], Each(0x1p118f));
 }
 
+TEST(BlockFloats, scales_may_have_the_name_of_the_matrix_without_weight) {
+  SafetensorsWriter file;
+  file.tensor("attn.wq_a.weight", "F8_E4M3", {2, 128}, ones(256))
+      .tensor("attn.wq_a.scale", "F8_E8M0", {2, 1}, exponents({-3, 4}))
+      .floats("router.scale", {2}, {1, 2});
+  Joined joined(file, {.block_rows = 1, .block_cols = 128});
+  const auto rows = joined.rows();
+  ASSERT_EQ(joined.error, "none");
+  ASSERT_EQ(joined.source->tensors().size(), 2u);
+  EXPECT_THAT(rows[0], Each(0x1p-3f));
+  EXPECT_THAT(rows[1], Each(0x1p4f));
+}
+
 TEST(BlockFloats, an_exponent_that_is_no_number_or_too_large_is_refused) {
   for (const int power : {128, 127, 120}) {
     SafetensorsWriter file;
