@@ -230,9 +230,10 @@ class SparseSequence {
                       OwnedRows(backend_.memory(), n, geometry_.head_dim, all).rows, {});
   }
 
-  // Attends rows from `first` on with the queries of these numbers; lists: tokens of each row.
+  // Attends rows from `first` on with the queries of these numbers; lists: blocks of each row.
   std::vector<float> attend(uint32_t first, const std::vector<uint32_t>& queries,
-                            const std::vector<std::vector<uint32_t>>& lists) {
+                            const std::vector<std::vector<uint32_t>>& lists,
+                            uint32_t block_tokens = 1) {
     const auto n = static_cast<uint32_t>(queries.size());
     std::vector<float> q;
     for (const uint32_t query : queries) {
@@ -243,7 +244,8 @@ class SparseSequence {
     for (const auto& list : lists) tokens.insert(tokens.end(), list.begin(), list.end());
     for (uint32_t i = 0; i < n; ++i) rows.push_back(i);
     const auto n_top = lists.empty() ? 0 : static_cast<uint32_t>(lists.front().size());
-    const SelectedTokens selected{tokens.data(), n_top, n_top, rows};
+    const SelectedTokens selected{tokens.data(), n_top, n_top * block_tokens - (block_tokens - 1),
+                                  rows, block_tokens};
     const OwnedRows in(backend_.memory(), n, case_.n_heads * geometry_.head_dim, q);
     OwnedRows out(backend_.memory(), n, case_.n_heads * geometry_.value_dim());
     const KvRun run = this->run(first, n);
@@ -320,6 +322,35 @@ TEST(SelectedTokens, tokens_of_the_open_page_are_read_from_there) {
         EXPECT_TRUE(same_bytes(got, first)) << isa;
         for (size_t i = 0; i < got.size(); ++i) {
           ASSERT_NEAR(got[i], want[i], type == KvType::kInt8 ? 0.05 : 0.6) << n_open << " " << i;
+        }
+      }
+    }
+  }
+}
+
+// Blocks are read as their tokens would be, up to the row's own position. The row's own block may
+// be in the list or not, and a list may be shorter than others.
+TEST(SelectedTokens, blocks_have_the_bits_of_their_tokens) {
+  for (const uint32_t block_tokens : {2u, 4u, 16u}) {
+    for (const uint32_t position : {399u, 401u, 414u}) {
+      for (const bool has_own : {false, true}) {
+        std::vector<uint32_t> blocks, tokens;
+        for (uint32_t block = 1; blocks.size() < 9; block += 1 + block % 3) blocks.push_back(block);
+        if (has_own) blocks.push_back(position / block_tokens);
+        for (const uint32_t block : blocks) {
+          for (uint32_t i = 0; i < block_tokens; ++i) {
+            if (block * block_tokens + i <= position) tokens.push_back(block * block_tokens + i);
+          }
+        }
+        blocks.resize(10, SelectedTokens::kNoBlock);
+        for (const SparseCase& c : kSparseCases) {
+          for (const std::string_view isa : cpu_isa_names()) {
+            const auto backend = backend_of(isa);
+            SparseSequence sequence(*backend, c, range(0, 420));
+            EXPECT_TRUE(same_bytes(sequence.attend(position, {3}, {blocks}, block_tokens),
+                                   sequence.attend(position, {3}, {tokens})))
+                << c.name() << " " << isa << " " << block_tokens << " " << position;
+          }
         }
       }
     }

@@ -63,8 +63,8 @@ struct IndexShape {
 // list with fewer blocks, kNoBlock fills the rest. A row that could attend to at most n_budget
 // tokens attends to all of them, and its lists are undefined.
 //
-// Latent K needs blocks of one token and a single list without kNoBlock. Other K and V have one
-// list for each KV head, or a single one for all of them.
+// Latent K needs a single list of blocks that lie in a page each. Other K and V have one list for
+// each KV head, or a single one for all of them.
 struct SelectedTokens {
   static constexpr uint32_t kNoBlock = UINT32_MAX;
 

@@ -76,14 +76,11 @@ void Attention::run_selected(const KvTarget& kv, AttentionShape shape, Rows q, R
 }
 
 void Attention::run_copies(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
-  const SelectedTokens& selected = *shape.selected;
-  CHECK(selected.block_tokens == 1 && selected.n_lists == 1);
-  CHECK(selected.n_budget == selected.n_top);
   AttentionShape all = shape;
   all.window = 0;
   for (size_t first = 0; first < selecting_rows_.size(); first += copies_.n_rows_max()) {
     const auto rest = std::span<const SelectingRow>(selecting_rows_).subspan(first);
-    copies_.gather(kv, selected.n_top, rest.first(std::min(rest.size(), copies_.n_rows_max())));
+    copies_.gather(kv, *shape.selected, rest.first(std::min(rest.size(), copies_.n_rows_max())));
     run_rows(copies_.target(), all, q, out, copies_.rows());
   }
 }

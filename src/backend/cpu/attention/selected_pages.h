@@ -19,8 +19,10 @@ class SelectedPages {
 
   // Returns the number of rows that gather() takes at most.
   size_t n_rows_max() const;
-  // Copies n_top tokens of each row. The earlier copies are lost.
-  void gather(const KvTarget& kv, uint32_t n_top, std::span<const SelectingRow> rows);
+  // Copies the tokens of the blocks of each row, which has a list of n_top blocks. The earlier
+  // copies are lost.
+  void gather(const KvTarget& kv, const SelectedTokens& selected,
+              std::span<const SelectingRow> rows);
 
   // Return what attention reads after gather(): a run for each row. Its `pages` may end inside a
   // page; the other tokens are in its open page.
@@ -37,11 +39,13 @@ class SelectedPages {
 
   Memory& memory_;
   ThreadPool& pool_;
-  KvGeometry geometry_;  // of one layer
-  Buffer pages_, open_;  // [rows][pages], [rows]
+  KvGeometry geometry_;        // of one layer
+  uint32_t block_tokens_ = 1;  // SelectedTokens::block_tokens
+  Buffer pages_, open_;        // [rows][pages], [rows]
   std::vector<std::byte*> addresses_, open_addresses_;
   std::vector<KvRun> runs_;
   std::vector<SelectedRow> rows_;
+  std::vector<uint32_t> n_tokens_;  // that a row attends to
 };
 
 }  // namespace kvik::cpu
