@@ -41,6 +41,7 @@
 #include "catalogue/families/smollm.h"
 #include "catalogue/families/sparse/deepseek4.h"
 #include "catalogue/families/sparse/deepseek_sparse.h"
+#include "catalogue/families/sparse/glm5_next.h"
 #include "catalogue/families/sparse/minimax_sparse.h"
 #include "catalogue/families/sparse/mistral_large4.h"
 #include "catalogue/families/sparse/qwen4_exp.h"
@@ -67,11 +68,11 @@ constexpr auto kFamilies = joined(
     kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kQwen4ExpFamilies, kGemmaFamilies,
     kPhiFamilies, kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
     kMinimaxSparseFamilies, kDeepseekFamilies, kDeepseekSparseFamilies, kDeepseek4Families,
-    kMistralLarge4Families, kLfmFamilies, kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies,
-    kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies, kDotsFamilies,
-    kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies,
-    kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kFalconH1Families,
-    kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
+    kGlm5NextFamilies, kMistralLarge4Families, kLfmFamilies, kNemotronFamilies, kGptOssFamilies,
+    kSmolLmFamilies, kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies,
+    kDotsFamilies, kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies,
+    kBailingFamilies, kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies,
+    kFalconH1Families, kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

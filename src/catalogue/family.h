@@ -173,6 +173,7 @@ struct RopeTraits {
   bool is_window_unscaled = false;
   // Layers without a window rotate half of the dimensions that files state.
   bool is_global_halved = false;
+  bool is_absent = false;  // heads of MLA have no RoPE dimensions
 };
 
 struct NormTraits {
@@ -207,7 +208,9 @@ struct RecurrenceTraits {
   Recurrence kind = Recurrence::kNone;
   ValueHeadOrder value_heads = ValueHeadOrder::kTiled;
   bool is_delta_gate_fused = false;
-  bool is_kda_bounded = false;       // KdaConfig::bound, and projections of full rank
+  bool is_kda_bounded = false;  // KdaConfig::bound, and projections of full rank
+  // The bound is absent if no key states it; KDA is otherwise as in models without a bound.
+  bool is_kda_bound_optional = false;
   bool is_beside_attention = false;  // LayerConfig::beside, in all layers
 };
 

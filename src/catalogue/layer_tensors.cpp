@@ -82,6 +82,10 @@ class LayerTensors {
     add(kIndexKeyNorm, {i.head_dim});
     add(kIndexKeyNormBias, {i.head_dim});
     add(kIndexWeights, {i.n_heads, c_.model_dim});
+    if (i.has_weighted_means) {
+      add(kIndexEntryGate, {i.head_dim, c_.model_dim});
+      add(kIndexEntryPositions, {i.key_tokens, i.head_dim});
+    }
     if (i.has_input_norm) {
       add(kIndexInputNorm, {c_.model_dim});
       add(kIndexInputNormBias, {c_.model_dim});

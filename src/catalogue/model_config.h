@@ -95,6 +95,8 @@ struct IndexerConfig {
   // An index key is that of a block of this many tokens, and whole blocks are selected; tokens
   // after the last whole block are attended to in any case (Qwen4-Exp 2026). 1: of a token.
   uint32_t key_tokens = 1;
+  // The key of a block is a mean of its tokens' keys with weights that depend on them (GLM 5.3).
+  bool has_weighted_means = false;
   // Its queries are computed from a layer norm of x, not from the low-rank q (Mistral Large 4).
   bool has_input_norm = false;
   // The layer attends to the tokens that the last layer with an indexer of its own has selected.
@@ -103,6 +105,10 @@ struct IndexerConfig {
   bool is_own() const { return n_top > 0 && !is_shared; }
   bool has_block_keys() const { return key_tokens > 1; }
   bool is_per_head() const { return block_tokens != 0; }
+  // Returns whether the heads have weights that are computed from x.
+  bool has_head_weights() const {
+    return !is_per_head() && (!has_block_keys() || has_weighted_means);
+  }
   // Returns the number of lists of tokens or blocks that a row gets.
   uint32_t n_lists() const { return is_per_head() ? n_heads : 1; }
   // Returns the length of a list, with keys of blocks also for an incomplete one, and the tokens of

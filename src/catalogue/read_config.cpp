@@ -27,7 +27,7 @@ namespace {
 
 // Reads the sizes of MLA. Current files state the head sizes under keys of their own, and that of
 // the cached K as "key_length". Files of 2024 state the head sizes only.
-Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
+Result<void> read_latent(const KeyReader& keys, bool is_unrotated, AttentionConfig& a) {
   LatentConfig& l = a.latent;
   TRY_ASSIGN(l.rank, keys.count("attention.kv_lora_rank", kMaxHeadDim));
   TRY_ASSIGN(l.q_rank, keys.optional_count("attention.q_lora_rank", kMaxDim));
@@ -36,7 +36,9 @@ Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
   TRY_ASSIGN(const uint32_t q_dim,
              keys.count("attention.key_length_mla", 2 * kMaxHeadDim, key_dim));
   TRY_ASSIGN(l.value_dim, keys.count("attention.value_length_mla", kMaxHeadDim, value_dim));
-  TRY_ASSIGN(l.qk_rope_head_dim, keys.count("rope.dimension_count", kMaxHeadDim));
+  if (!is_unrotated) {
+    TRY_ASSIGN(l.qk_rope_head_dim, keys.count("rope.dimension_count", kMaxHeadDim));
+  }
   a.n_kv_heads = 1;
   a.head_dim = l.rank + l.qk_rope_head_dim;
   if (l.qk_rope_head_dim >= q_dim || l.rank % 16 != 0 || a.head_dim > kMaxHeadDim) {
@@ -144,7 +146,7 @@ Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelCon
   a.n_heads = n_heads.front();
   TRY(read_sizes_of_layers(keys, family, c, a));
   TRY_ASSIGN(c.n_ctx_train, keys.count("context_length", kMaxContext));
-  if (family.attention.is_latent) return read_latent(keys, a);
+  if (family.attention.is_latent) return read_latent(keys, family.rope.is_absent, a);
   const uint32_t even_share = c.model_dim / a.n_heads;
   TRY_ASSIGN(a.head_dim, keys.count("attention.key_length", kMaxHeadDim, even_share));
   TRY_ASSIGN(const uint32_t value_dim,
@@ -168,6 +170,13 @@ Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelCon
 
 Result<void> read_ropes(const KeyReader& keys, const Family& family, ModelConfig& c,
                         uint32_t head_dim) {
+  if (family.rope.is_absent) {
+    TRY_ASSIGN(const uint32_t n_dims, keys.optional_count("rope.dimension_count", kMaxHeadDim));
+    c.ropes = {RopeConfig()};
+    if (n_dims == 0) return {};
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' is {}, expected 0", keys.full("rope.dimension_count"), n_dims));
+  }
   TRY_ASSIGN(RopeConfig rope, read_rope(keys, family, {head_dim, c.n_ctx_train}));
   rope.pairing = family.rope.pairing;
   rope.yarn.is_whole = family.rope.is_yarn_whole;
@@ -352,6 +361,7 @@ Result<ModelConfig> read_config(const Metadata& metadata, DraftHeadKeys head_key
       attention.latent.rank ? attention.latent.qk_rope_head_dim : attention.head_dim;
   TRY(read_ropes(keys, *family, c, rotated));
   TRY(read_scales(keys, *family, c, attention));
+  attention.has_rope = !family->rope.is_absent;
   if (family->rope.may_be_absent) {
     TRY_ASSIGN(attention.has_rope, keys.flag("rope.scaling.finetuned", false));
   }

@@ -110,8 +110,11 @@ Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig
 
 Result<KdaConfig> read_kda(const KeyReader& keys, const Family& family, const ModelConfig& config) {
   KdaConfig k{.n_heads = config.attention().n_heads,
-              .is_low_rank = !family.recurrence.is_kda_bounded};
-  if (family.recurrence.is_kda_bounded) {
+              .is_low_rank = !family.recurrence.is_kda_bounded,
+              .has_negative_factors = !family.recurrence.is_kda_bounded};
+  const bool has_optional =
+      family.recurrence.is_kda_bound_optional && keys.has("kda.gate_lower_bound");
+  if (family.recurrence.is_kda_bounded || has_optional) {
     TRY_ASSIGN(k.bound, read_kda_bound(keys));
   }
   TRY_ASSIGN(k.head_dim, keys.count("kda.head_dim", kMaxHeadDim));

@@ -50,6 +50,8 @@ struct KdaConfig {
   uint32_t kernel_size = 0;
   bool is_low_rank = true;
   float bound = 0;  // lower bound of the decays' exponents, below 0; 0: none
+  // Files have factors below 0, also −A of decays with a bound (GLM 5.3).
+  bool has_negative_factors = true;
 
   uint32_t inner_dim() const { return n_heads * head_dim; }
   uint32_t conv_dim() const { return 3 * inner_dim(); }

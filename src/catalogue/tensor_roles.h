@@ -80,6 +80,8 @@ enum class TensorRole : uint8_t {
   kIndexKeyNorm,
   kIndexKeyNormBias,
   kIndexWeights,  // indexer: projection of x to the weights of its heads
+  // Indexer: projection of x to the weights of a token's key in the mean of its block, and what is
+  // added to them by the token's place in the block, [key_tokens, head_dim].
   // Indexer of K and V that are not latent: projections of x to its queries and key.
   kIndexHeadQuery,
   kIndexHeadKey,

@@ -83,7 +83,7 @@ void show_geometry(const ModelConfig& c) {
   }
   show_indexers(c);
   const RopeConfig& rope = c.ropes.front();
-  if (!c.encoder || c.attention().has_rope) {
+  if (rope.n_dims > 0 && (!c.encoder || c.attention().has_rope)) {
     streams::print(
         "  rope base {}, {} dimensions, {}\n", rope.base, rope.n_dims,
         rope.pairing == RopePairing::kInterleaved ? "interleaved pairs" : "half-apart pairs");

@@ -21,6 +21,11 @@ bool has_indexer(const LayerConfig& layer) {
   return layer.if_attention() && layer.attention().indexer.n_top > 0;
 }
 
+bool has_entries(const LayerConfig& layer) {
+  return layer.has_entries() ||
+         (has_indexer(layer) && layer.attention().indexer.has_weighted_means);
+}
+
 }  // namespace
 
 // Builds a model from the tensors of its roles. Lives for one load.
@@ -111,8 +116,7 @@ class ModelLoader {
       missing = "several residual streams";
     } else if (std::ranges::any_of(config_.layers, has_indexer) && !backend_.has_indexer()) {
       missing = "an indexer that selects the tokens to attend to";
-    } else if (std::ranges::any_of(config_.layers, &LayerConfig::has_entries) &&
-               !backend_.has_entries()) {
+    } else if (std::ranges::any_of(config_.layers, has_entries) && !backend_.has_entries()) {
       missing = "entries of several tokens to attend to";
     }
     if (!missing) return {};
@@ -172,7 +176,7 @@ class ModelLoader {
                tensors_.parts_of_rows({kOutputDown}, layer, config.joint.n_groups));
     TRY(load_entries(a.joint.entries, {kEntryValue, kEntryGate, kEntryPositions, kEntryNorm},
                      layer));
-    TRY(load_entries(a.joint.index_entries,
+    TRY(load_entries(a.indexer.entries,
                      {kIndexEntryValue, kIndexEntryGate, kIndexEntryPositions, kIndexEntryNorm},
                      layer));
     TRY_ASSIGN(a.output_bias, tensors_.vectors({kAttentionOutputBias}, layer));

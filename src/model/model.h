@@ -54,6 +54,13 @@ struct LatentWeights {
   std::unique_ptr<PackedMatrix> v_up;  // n_heads times [value_dim, rank]
 };
 
+// Weights of entries (EntriesConfig).
+struct EntryWeights {
+  std::unique_ptr<PackedMatrix> in;  // [2 · parts · dim, model_dim], of values, then of gates
+  Buffer positions;                  // [n_tokens, parts · dim]
+  Buffer norm;                       // [dim]
+};
+
 // Weights of a layer's own indexer (IndexerConfig).
 struct IndexerWeights {
   std::unique_ptr<PackedMatrix> query;  // [n_heads · head_dim, q_rank or model_dim]
@@ -63,13 +70,7 @@ struct IndexerWeights {
   std::unique_ptr<PackedMatrix> key;      // [head_dim, model_dim]
   Buffer key_norm;                        // [head_dim], followed by its biases if it has some
   std::unique_ptr<PackedMatrix> weights;  // [n_heads, model_dim]
-};
-
-// Weights of entries (EntriesConfig).
-struct EntryWeights {
-  std::unique_ptr<PackedMatrix> in;  // [2 · parts · dim, model_dim], of values, then of gates
-  Buffer positions;                  // [n_tokens, parts · dim]
-  Buffer norm;                       // [dim]
+  EntryWeights entries;                   // of weighted means, `in` has the gates alone
 };
 
 // Weights of attention with K and V as one vector (JointConfig) that AttentionWeights does not
@@ -77,7 +78,7 @@ struct EntryWeights {
 // `latent` has the norms of both and the projection to q.
 struct JointWeights {
   std::unique_ptr<PackedMatrix> output_down;  // n_groups times [group_rank, heads of a group]
-  EntryWeights entries, index_entries;
+  EntryWeights entries;
 };
 
 // Weights of an attention layer. Tensors that the layer's config does not have are empty.

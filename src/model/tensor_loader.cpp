@@ -64,8 +64,8 @@ Result<size_t> TensorLoader::take(const TensorSpec& spec) {
   const bool is_one_row = kind_of(spec.id.role) == TensorKind::kRouting && info.shape.size() == 2 &&
                           spec.shape.size() == 1 && info.shape[0] == 1 &&
                           info.shape[1] == spec.shape[0];
-  // Axes of size 1 in lists of numbers, such as those of Kimi Linear's convolutions.
-  const bool is_alike = is_list(kind_of(spec.id.role)) && info.shape.size() > 2 &&
+  // Axes of size 1 in lists of numbers, which Kimi Linear has more of, and GLM 5.3 fewer.
+  const bool is_alike = is_list(kind_of(spec.id.role)) && info.shape.size() != 2 &&
                         without_ones(info.shape) == without_ones(spec.shape);
   if (!is_one_row && !is_alike && info.shape != spec.shape) {
     return fail(

@@ -116,7 +116,7 @@ class Values(unittest.TestCase):
     def test_experts_may_be_parameters(self):
         """Tests PEFT's target_parameters with ranks and alphas by pattern: the formula of PEFT's ParamWrapper, and the same bits as the other
         formats."""
-        for name in ("test-mixtral", "test-qwen2moe", "test-qwen35moe", "test-gptoss", "test-granitemoe", "test-mla", "test-deepseek32", "test-minimaxm3-small", "test-lfm2moe", "test-granitehybrid", "test-qwen4exp", "test-deepseek4"):
+        for name in ("test-mixtral", "test-qwen2moe", "test-qwen35moe", "test-gptoss", "test-granitemoe", "test-mla", "test-deepseek32", "test-minimaxm3-small", "test-lfm2moe", "test-granitehybrid", "test-qwen4exp", "test-deepseek4", "test-glm5next"):
             with self.subTest(preset=name):
                 model, tokens = kvik.preset(name, "f32", 1), tokens_for(name)
                 gguf, _, pairs = adapter(model)

@@ -84,14 +84,14 @@ class Exactness(unittest.TestCase):
         experts += ("test-glm4moe", "test-minimaxm2", "test-minimaxm3", "test-minimaxm3-small", "test-gptoss", "test-mla", "test-deepseek32", "test-glmdsa", "test-mistrallarge4", "test-gemma4-moe", "test-qwen35moe", "test-qwen3next",
                     "test-lfm2moe", "test-granitehybrid", "test-nemotronhmoe", "test-nemotron3", "test-puzzle", "test-olmoe", "test-exaonemoe", "test-ernie45moe", "test-dots1",
                     "test-hunyuanmoe", "test-afmoe", "test-mistral4", "test-hyv3", "test-bailingmoe2", "test-cohere2moe", "test-llama4", "test-laguna", "test-mimo2", "test-step35",
-                    "test-jamba", "test-kimilinear", "test-bailingmoe3", "test-qwen4exp", "test-deepseek4")
+                    "test-jamba", "test-kimilinear", "test-bailingmoe3", "test-qwen4exp", "test-deepseek4", "test-glm5next")
         others = ("test-phi3", "test-granite", "test-olmo2", "test-yarn", "test-ministral3", "test-gemma3n", "test-gemma4", "test-gemma4-e", "test-qwen35", "test-lfm2", "test-nemotronh",
                   "test-smollm3", "test-olmo3", "test-seedoss", "test-exaone4", "test-ernie45", "test-glm4", "test-gemma", "test-arcee", "test-apertus", "test-hunyuan",
                   "test-commandr", "test-cohere2", "test-starcoder2", "test-phi2", "test-museglimmer", "test-commandrplus", "test-gptneox", "test-gpt2", "test-lfm3", "test-starcoder", "test-nemotron", "test-falconh1")
         groups = []
         for i, name in enumerate(experts + others):
             types = ("f32", "q8_0", "q4_0") if kvik.LONG else ("q8_0",)
-            with_all = kvik.LONG or name in ("test-qwen3moe", "test-gptoss", "test-mla", "test-glmdsa", "test-mistrallarge4", "test-minimaxm3", "test-minimaxm3-small", "test-qwen4exp", "test-deepseek4")
+            with_all = kvik.LONG or name in ("test-qwen3moe", "test-gptoss", "test-mla", "test-glmdsa", "test-mistrallarge4", "test-minimaxm3", "test-minimaxm3-small", "test-qwen4exp", "test-deepseek4", "test-glm5next")
             groups += [Group(kvik.preset(name, element_type), kvik.random_tokens(77, 260, 3), {"kv_type": kv_type}, VARIANTS if kvik.LONG else FEW)
                        for kv_type in (KV_TYPES if with_all else KV_TYPES[i % len(KV_TYPES):][:1])
                        for element_type in (types if name != "test-gptoss" else (*types, "mxfp4"))]

@@ -16,7 +16,7 @@ import gguf_file
 from hf_folder import N_VOCAB, FolderCase, folder_of
 from server import Server
 
-EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-qwen35moe", "test-qwen3next", "test-qwen4exp", "test-lfm2moe", "test-nemotronhmoe")
+EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-qwen35moe", "test-qwen3next", "test-qwen4exp", "test-glm5next", "test-lfm2moe", "test-nemotronhmoe")
 
 
 class ModelFolder(FolderCase):

@@ -76,7 +76,7 @@ PRESETS = tuple(name for name in model_presets.PRESETS if name.startswith("test-
 # stored value from the new one, Nemotron-H, LFM3 (products of three projections, normalized before they are added), Jamba (norms of few inputs) and Gemma 3n (gates cut off by
 # the mean and deviation of a row).
 ILL_CONDITIONED = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronh", "test-nemotronhmoe", "test-nemotron3", "test-puzzle", "test-lfm3", "test-jamba", "test-gemma3n", "test-kimilinear",
-                   "test-bailingmoe3", "test-qwen4exp")
+                   "test-bailingmoe3", "test-qwen4exp", "test-glm5next")
 
 
 @functools.cache

@@ -11,9 +11,9 @@ from server import Server
 
 TEXT = "".join(f"{n}: the quick brown fox jumps over the lazy dog; " for n in range(12))  # the presets have a token per byte
 QUESTION = "What does the fox do?"
-# A model with recurrent layers, one that also has an MTP head, one with sliding windows, one with latent K and V, four with
+# A model with recurrent layers, one that also has an MTP head, one with sliding windows, one with latent K and V, six with
 # indexers, and one with all layers alike.
-MODELS = ("test-lfm2", "test-qwen35", "test-gemma3", "test-mla", "test-deepseek32", "test-mistrallarge4", "test-minimaxm3", "test-qwen4exp", "test-deepseek4", "test-llama")
+MODELS = ("test-lfm2", "test-qwen35", "test-gemma3", "test-mla", "test-deepseek32", "test-mistrallarge4", "test-minimaxm3", "test-qwen4exp", "test-deepseek4", "test-glm5next", "test-llama")
 
 
 def cached(answer):

@@ -10,7 +10,7 @@ import kvik
 from server import Server
 
 KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
-PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-lfm2", "test-granitehybrid", "test-nemotronhmoe", "test-falconh1", "test-jamba", "test-kimilinear", "test-bailingmoe3", "test-qwen4exp", "test-deepseek4")
+PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-lfm2", "test-granitehybrid", "test-nemotronhmoe", "test-falconh1", "test-jamba", "test-kimilinear", "test-bailingmoe3", "test-qwen4exp", "test-deepseek4", "test-glm5next")
 N_VOCAB = 260
 
 

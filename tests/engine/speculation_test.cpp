@@ -278,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"test-lfm2:bf16", KvType::kBF16, 9},
         Case{"test-granitehybrid:q8_0", KvType::kInt8, 60},
         Case{"test-nemotronhmoe:f32", KvType::kF32, 60},
-        Case{"test-qwen4exp:f32", KvType::kBF16, 60},
+        Case{"test-qwen4exp:f32", KvType::kBF16, 60}, Case{"test-glm5next:f32", KvType::kBF16, 60},
         Case{"test-deepseek4:f32", KvType::kInt8, 60}),
     [](const auto& info) {
       std::string name = fmt::format("{}_{}", info.param.model, name_of(info.param.kv_type));

@@ -230,7 +230,7 @@ INSTANTIATE_TEST_SUITE_P(Families, State,
                          testing::Values("test-qwen35", "test-qwen35moe", "test-qwen3next",
                                          "test-lfm2", "test-lfm2moe", "test-granitehybrid",
                                          "test-nemotronh", "test-nemotronhmoe", "test-qwen4exp",
-                                         "test-deepseek4"),
+                                         "test-deepseek4", "test-glm5next"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

@@ -103,7 +103,7 @@ TEST(Model, every_matrix_has_a_site) {
        {"test-llama:f32", "test-phi3:f32", "test-gptoss:f32", "test-mla:f32",
         "test-dense-first:f32", "test-gemma3:f32", "test-qwen35:f32", "test-qwen3next:f32",
         "test-lfm2moe:f32", "test-granitehybrid:f32", "test-nemotronh:f32", "test-nemotronhmoe:f32",
-        "test-qwen4exp:f32", "test-deepseek4:f32"}) {
+        "test-qwen4exp:f32", "test-deepseek4:f32", "test-glm5next:f32"}) {
     const TinyModel tiny = load_tiny(TinyModelOptions{.name = name});
     const TensorTable table(tiny.model->config());
     for (const TensorSpec& spec : table.all()) {

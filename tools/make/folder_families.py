@@ -267,6 +267,18 @@ OF = {
     "deepseek32": {"type": "deepseek_v32", "names": INDEXER, "keys": {"num_experts": "n_routed_experts"}, "config": INDEXER_KEYS},
     "glm-dsa": {"type": "glm_moe_dsa", "names": INDEXER, "keys": {"num_experts": "n_routed_experts"}, "config": {
         **INDEXER_KEYS, "indexer_types": lambda key: ["full" if own else "shared" for own in key("attention.indexer.types")[1]]}},
+    "glm5-next": {"type": "glm5_next_text", "names": {
+        **INDEXER, **{f"indexer_compressor_{part}.weight": f"self_attn.indexer.index_kpool_compress_{part}" for part in ("gate", "ape")},
+        **{f"hc_{half}_{part}.weight": f"hc_{half}_{part}" for half in ("attn", "ffn") for part in ("fn", "base", "scale")}},
+                  "keys": {"num_experts": "n_routed_experts"}, "config": {
+                      **INDEXER_KEYS, "index_kpool": lambda key: key("attention.indexer.kpool"), "hc_mult": lambda key: key("hyper_connection.count"),
+                      "hc_sinkhorn_iters": lambda key: key("hyper_connection.sinkhorn_iterations"), "swiglu_limit": lambda key: key("swiglu_clamp_exp")[1][0],
+                      "scoring_func": "sigmoid", "rope_theta": None, "mhc": True, "mla_use_nope": True, "index_kpool_compress": True,
+                      "index_kpool_always_select_tail": True,
+                      "indexer_types": lambda key: ["full" if own else "shared" for own in key("attention.indexer.types")[1]],
+                      "layer_types": lambda key: ["deepseek_sparse_attention" if n else "linear_attention" for n in key("attention.head_count_kv")[1]],
+                      "linear_attn_config": lambda key: {"num_heads": key("attention.head_count"), "head_dim": key("kda.head_dim"),
+                                                         "short_conv_kernel_size": key("ssm.conv_kernel"), "gate_lower_bound": key("kda.gate_lower_bound")}}},
     "mistral-large4": {"type": "mistral_large4_text", "layers": "layers.", "top": MISTRAL_TOP, "names": MISTRAL, "keys": {"num_experts": "n_routed_experts"},
                        "config": {**INDEXER_KEYS, "head_dim": None, "final_logit_softcapping": lambda key: key("final_logit_softcapping"),
                                   "indexer_types": lambda key: ["full" if own else "shared" for own in key("attention.indexer.types")[1]],

@@ -62,7 +62,9 @@ class Names(make_hf_model.Folder):
             return ("mixer." if self.arch in state_layers.HALVED else "mamba.") + state_layers.SPACE_NAMES[part]
         if self.arch == "jamba" and part in state_layers.SCAN_NAMES:
             return "mamba." + state_layers.SCAN_NAMES[part]
-        if self.arch == "kimi-linear" and part in state_layers.KDA_NAMES:
+        if self.arch == "glm5-next" and part in ("ssm_f_a.weight", "ssm_f_b.weight"):  # as in Transformers
+            return "self_attn.forget_gate." + state_layers.KDA_NAMES[part]
+        if self.arch in ("kimi-linear", "glm5-next") and part in state_layers.KDA_NAMES:
             return "self_attn." + state_layers.KDA_NAMES[part]
         if self.arch == "granitehybrid" and part == "ffn_down.weight":
             return "shared_mlp.output_linear.weight"

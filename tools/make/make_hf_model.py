@@ -28,7 +28,7 @@ PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", "smollm
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
                "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES, **{arch: folder_families.OF[arch]["type"] for arch in folder_families.OF}}
-LATENT = ("deepseek2", "deepseek32", "glm-dsa", "mistral4", "mistral-large4", "kimi-linear", "bailingmoe3")  # architectures with MLA
+LATENT = ("deepseek2", "deepseek32", "glm-dsa", "mistral4", "mistral-large4", "kimi-linear", "bailingmoe3", "glm5-next")  # architectures with MLA
 SIGMOIDS = ("glm4moe", "minimax-m2", *LATENT)  # architectures with sigmoid router scores
 
 TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight",

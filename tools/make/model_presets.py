@@ -9,7 +9,7 @@ import math
 #   delta: recurrent layers: key heads, value heads, dimension of a key and of a value, kernel size of the convolution, and the interval of attention layers;
 #   scan: layers of Mamba 1: channels, rank of the steps, dimension of the state, kernel size of the convolution, and the layers with attention;
 #   kda: layers of Kimi Delta Attention: dimension of the heads, kernel size of the convolution, and the layers with attention; with the key
-#   "kda.gate_lower_bound" their decays have a bound and their projections full rank;
+#   "kda.gate_lower_bound" their decays have a bound, and those of bailingmoe3 projections of full rank;
 #   experts_differ: sizes of experts and numbers of those used differ by layer (make_model.experts_of());
 #   scales: scales of embedding, residual, attention and logits;
 #   hyper: hyper-connections: number of streams, rank of their map; ngrams: layer with embeddings of n-grams, tokens of the longest, heads of each size,
@@ -145,6 +145,11 @@ PRESETS = {
                            "rope": {"type": "yarn", "factor": 16.0, "original_context_length": 65536},
                            "keys": {"expert_gating_func": 4, "expert_weights_norm": True, "expert_weights_scale": 1.5, "swiglu_clamp_exp": 10.0,
                                     "hash_layer_count": 3, "attention.compress_rope_freq_base": 160000.0}}),
+    "glm-5.3-flash":  ("glm5-next", 45, 4096, 64, 64, 256, 12288, 1048576, 1e4,
+                       {"latent": (512, 1536, 256, 0, 256), "experts": (288, 8, 2048, 2048), "dense_layers": 3, "kda": (128, 4, tuple(range(3, 45, 4))),
+                        "indexer": (32, 128, 2048, ()), "mixed_streams": (4, 20, 1e-6), "keys": {
+                            "expert_shared_count": 1, "expert_weights_norm": True, "expert_weights_scale": 2.5, "kda.gate_lower_bound": -5.0,
+                            "attention.indexer.kpool": 4, "swiglu_clamp_exp": [10.0] * 45, "swiglu_clamp_shexp": [10.0] * 45}}),
     "qwen3.8-flash-next": ("qwen4exp", 48, 2560, 24, 2, 256, 640, 262144, 1e7,
                            {"delta": (16, 48, 128, 128, 4, 4), "rope_dims": 64, "experts": (512, 10, 640, 640), "hyper": (4, 320),
                             "ngrams": (1, 3, 8, 160, 4, 20000000), "blocks": (4, 128, 2048, 4), "keys": {"ple.eos_token_id": 248044}}),
@@ -232,6 +237,11 @@ PRESETS = {
                         "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 512},
                         "keys": {"expert_gating_func": 4, "expert_weights_norm": True, "expert_weights_scale": 1.5, "swiglu_clamp_exp": 1.0,
                                  "hash_layer_count": 2, "attention.compress_rope_freq_base": 40000.0}}),
+    "test-glm5next":  ("glm5-next", 7, 64, 4, 4, 32, 160, 2048, 1e4,
+                       {"latent": (32, 24, 32, 0, 24), "experts": (8, 3, 96, 96), "dense_layers": 1, "kda": (16, 4, (1, 3, 5, 6)), "indexer": (6, 24, 32, (6,)),
+                        "mixed_streams": (3, 5, 1e-6), "keys": {"expert_shared_count": 1, "expert_weights_norm": True, "expert_weights_scale": 2.5, "kda.gate_lower_bound": -1.0,
+                                                  "attention.indexer.kpool": 4, "attention.indexer.kpool_select_tail": True,
+                                                  "swiglu_clamp_exp": [0.5] * 7, "swiglu_clamp_shexp": [0.5] * 7}}),
     "test-qwen4exp":  ("qwen4exp", 5, 64, 4, 2, 32, 96, 2048, 1e7,
                        {"delta": (2, 4, 32, 32, 4, 2), "rope_dims": 8, "experts": (8, 3, 96, 96), "hyper": (4, 32), "ngrams": (2, 3, 2, 16, 4, 100),
                         "blocks": (3, 24, 16, 4), "keys": {"ple.eos_token_id": 2}}),
@@ -401,6 +411,7 @@ FAMILIES = {
     "falcon-h1": {"beside": True, "ffn_norm": "ffn_norm"},
     "jamba":    {"eps": 1e-6},
     "kimi-linear": {"choice_bias": True},
+    "glm5-next": {"choice_bias": True},
     "bailingmoe3": {"eps": 1e-6, "choice_bias": True, "own_gate": "head"},
     "gptneox":  {"layer_norm": "biased", "fused_qkv": True, "bias": True, "output_bias": True, "has_no_gate": True, "mlp_bias": True},
     "nemotron": {"layer_norm": "biased", "has_no_gate": True},

@@ -137,6 +137,11 @@ class Tensors:
         make = lambda: np.argsort(self.rng.random((n_vocab, n)), 1)[:, :n_used].astype("<i4").tobytes()
         self.all.append((p + "ffn_gate_tid2eid.weight", (n_vocab, n_used), NUMBERS, make))
 
+    def index_means(self, p, dim, head_dim, block):
+        """Adds the tensors of the weights of an index key in the mean of its block."""
+        self.mat(p + "indexer_compressor_gate.weight", head_dim, dim, t=F32)
+        self.mat(p + "indexer_compressor_ape.weight", block, head_dim, t=F32)
+
     def block_indexer(self, p, dim, n_heads, head_dim):
         self.mat(p + "indexer.q_proj.weight", n_heads * head_dim, dim)
         self.mat(p + "indexer.k_proj.weight", head_dim, dim)

@@ -44,5 +44,6 @@ def gated(family, a, u, limit=None):
     if family in ("gpt-oss", "minimax-m3"):
         a, u = np.minimum(a, 7), np.clip(u, -7, 7) + 1
         return a / (1 + np.exp(-1.702 * a)) * u
+    a = np.minimum(a, limit) if limit and family == "glm5-next" else a
     silu = a / (1 + np.exp(-a))
     return np.minimum(silu, limit) * np.clip(u, -limit, limit) if limit else silu * u

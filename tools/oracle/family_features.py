@@ -50,6 +50,7 @@ FEATURES = {
     "minimax-m3": {"sigmoid": True},
     "mistral4": {"raw_weights": True, "latent": True},
     "mistral-large4": {"latent": True},
+    "glm5-next": {"latent": True, "unrotated_every": 1, "sigmoid": True},
     "gemma2": {"global_every": 2},
     "gemma3": {"global_every": 6},
     "gpt-oss": {"ffn_norm": POST, "global_every": 2},

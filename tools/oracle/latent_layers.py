@@ -1,7 +1,7 @@
 """Layers with multi-head latent attention (MLA) and their indexers, for reference_logits.py."""
 import numpy as np
 
-from basic_layers import layer_norm, rms_norm, rope
+from basic_layers import layer_norm, rms_norm, rope, softmax
 from family_features import feature
 
 
@@ -66,8 +66,8 @@ class LatentLayers:
         return self.is_selected
 
     def select(self, layer, L, h, pos):
-        """Returns the n tokens with the highest index scores, Σh w[h] · max(q[h] · k, 0) (DeepSeek-V3.2, 2025). Among equal scores, the earlier
-        tokens come first."""
+        """Returns the n tokens with the highest index scores, Σh w[h] · max(q[h] · k, 0) (DeepSeek-V3.2, 2025), or whole blocks of tokens by their keys,
+        and the tokens after the last whole block (GLM 5.3, 2026). Among equal scores, the earlier ones come first."""
         g, T = self.g, len(h)
         n_heads, dim, rope_dims = g("attention.indexer.head_count"), g("attention.indexer.key_length"), g("rope.dimension_count")
         pairs = not feature(g("", ""), "index_halves")
@@ -79,9 +79,28 @@ class LatentLayers:
         q = ssmax((inputs @ L("indexer.attn_q_b.weight").T).reshape(T, n_heads, dim), pos, L("indexer.ssmax.weight"), L("indexer.ssmax.bias"))
         k = layer_norm(h @ L("indexer.attn_k.weight").T, L("indexer.k_norm.weight"), L("indexer.k_norm.bias"), 1e-6)
         weights = h @ L("indexer.proj.weight").T / np.sqrt(n_heads * dim)
-        scores = np.einsum("th,ths->ts", weights, np.maximum(np.einsum("thd,sd->ths", turn(q), turn(k[:, None])[:, 0]), 0))
-        scores[pos[:, None] < pos[None]] = -np.inf
-        chosen = np.argsort(-scores, 1, kind="stable")[:, :g("attention.indexer.top_k")]
+        block = g("attention.indexer.kpool", 1)
+        keys = turn(k[:, None])[:, 0] if block == 1 else self.block_keys(L, h, k, block)
+        scores = np.einsum("th,ths->ts", weights, np.maximum(np.einsum("thd,sd->ths", turn(q), keys), 0))
+        n_whole = (pos[:, None] + 1) // block  # blocks that a row could attend to
+        scores[n_whole <= np.arange(len(keys))] = -np.inf
+        chosen = np.argsort(-scores, 1, kind="stable")[:, :g("attention.indexer.top_k") // block]
+        is_chosen = np.zeros(scores.shape, bool)
+        np.put_along_axis(is_chosen, chosen, True, 1)
         is_selected = np.zeros((T, T), bool)
-        np.put_along_axis(is_selected, chosen, True, 1)
-        return is_selected
+        is_selected[:, :len(keys) * block] = np.repeat(is_chosen & np.isfinite(scores), block, 1)
+        return is_selected | (pos[None] >= n_whole * block)
+
+    @staticmethod
+    def block_keys(L, h, k, block):
+        """Returns the keys of whole blocks: means of their tokens' keys, in each dimension weighted by a softmax over the tokens."""
+        n, dim = len(h) // block, k.shape[1]
+        logits = (h @ L("indexer_compressor_gate.weight").T)[:n * block].reshape(n, block, dim) + L("indexer_compressor_ape.weight")
+        return (softmax(logits.swapaxes(1, 2)).swapaxes(1, 2) * k[:n * block].reshape(n, block, dim)).sum(1)
+
+    def attention(self, layer, L, h, n_head, pos):
+        """Returns the output of attention to the selected tokens."""
+        q, k, v = self.queries_keys_values(layer, L, h, n_head, pos)
+        is_seen = (pos[:, None] >= pos[None]) & self.selected(layer, L, h, pos)
+        s = np.where(is_seen, np.einsum("thd,shd->hts", q, k) * latent_scale(self.g), -np.inf)
+        return np.einsum("hts,shd->thd", softmax(s), v).reshape(len(h), -1) @ L("attn_output.weight").T

@@ -102,21 +102,22 @@ def scan_layer(g, L, h, eps):
 
 
 def kda_layer(g, L, h, eps):
-    """The mixer of kimi-linear and bailingmoe3: the delta rule with a decay for each channel of a key. Logarithms of decays may have a lower bound."""
+    """The mixer of kimi-linear, bailingmoe3 and glm5-next: the delta rule with a decay for each channel of a key. Logarithms of decays may have a lower
+    bound; their factors are then above 0, whatever their sign in the file."""
     T, heads, dim = len(h), g("attention.head_count"), g("kda.head_dim")
     q, k, v = (silu(convolution(h @ L(f"attn_{n}.weight").T, L(f"ssm_conv1d_{n}.weight")[:, 0])).reshape(T, heads, dim) for n in "qkv")
     q, k = unit(q) / np.sqrt(dim), unit(k)
     full = L("ssm_f_b.weight") is None
     of = lambda n: h @ L(f"ssm_{n}_a.weight").T if full else h @ L(f"ssm_{n}_a.weight").T @ L(f"ssm_{n}_b.weight").T
-    step, bound, factors = (of("f") + L("ssm_dt.bias")).reshape(T, heads, dim), g("kda.gate_lower_bound"), L("ssm_a")[:, 0][:, None]
-    decay = np.exp(bound * sigmoid(factors * step) if bound else factors * np.logaddexp(0, step))
+    step, bound, factors = (of("f") + L("ssm_dt.bias")).reshape(T, heads, dim), g("kda.gate_lower_bound"), L("ssm_a").reshape(-1, 1)
+    decay = np.exp(bound * sigmoid(np.abs(factors) * step) if bound else factors * np.logaddexp(0, step))
     out = delta_rule(q, k, v, decay, sigmoid(h @ L("ssm_beta.weight").T))
     out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
     return (out.reshape(T, -1) * sigmoid(of("g"))) @ L("attn_output.weight").T
 
 
 # Architectures whose list of KV heads shows which layers have attention.
-LISTED = ("lfm2", "lfm2moe", "lfm3", "jamba", "kimi-linear", "bailingmoe3", "granitehybrid", "nemotron_h", "nemotron_h_moe")
+LISTED = ("lfm2", "lfm2moe", "lfm3", "jamba", "kimi-linear", "bailingmoe3", "glm5-next", "granitehybrid", "nemotron_h", "nemotron_h_moe")
 HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
 SPACES = ("granitehybrid", *HALVED)
 FOLDER_SPACES = (*SPACES, "falcon-h1")  # the names of Mamba 2's tensors in folders
@@ -137,7 +138,7 @@ def layer(arch, g, L, h, eps):
         return conv_layer(L, h)
     if arch in SPACES:
         return space_layer(g, L, h, eps)
-    if arch in ("jamba", "kimi-linear", "bailingmoe3"):
+    if arch in ("jamba", "kimi-linear", "bailingmoe3", "glm5-next"):
         return (scan_layer if arch == "jamba" else kda_layer)(g, L, h, eps)
     return delta_layer(g, L, h, eps)
 
@@ -178,6 +179,8 @@ TOP_NAMES = {**dict.fromkeys(("lfm2", "lfm3"), {"token_embd_norm.weight": "model
 
 def plain_tensor(arch, part, x):
     """Returns (name after "layers.N.", array) of a folder's tensor for a GGUF tensor, or None if the usual names apply."""
+    if part in KDA_NAMES and arch == "glm5-next":
+        return "self_attn." + KDA_NAMES[part], logarithm_of(x).reshape(-1) if part == "ssm_a" else x
     if part in KDA_NAMES and arch == "kimi-linear":
         return "self_attn." + KDA_NAMES[part], logarithm_of(x).reshape(1, 1, -1, 1) if part == "ssm_a" else x
     if part == "ssm_a" and arch == "bailingmoe3":
@@ -326,7 +329,7 @@ def tensors(out, p, arch, dim, extra, n_head):
         out.vec(p + "attn_norm.weight", dim, 1)
         return space_tensors(out, p, dim, *extra["space"][:5])
     if "kda" in extra:
-        return kda_tensors(out, p, dim, *extra["kda"][:2], n_head, "kda.gate_lower_bound" in extra["keys"])
+        return kda_tensors(out, p, dim, *extra["kda"][:2], n_head, arch)
     if "scan" in extra:
         out.vec(p + "attn_norm.weight", dim, 1)
         return scan_tensors(out, p, dim, *extra["scan"][:4])
@@ -348,8 +351,8 @@ def tensors(out, p, arch, dim, extra, n_head):
     out.mat(p + "ssm_out.weight", dim, n_v * value)
 
 
-def kda_tensors(out, p, dim, head_dim, kernel, n_head, is_bounded):
-    inner = n_head * head_dim
+def kda_tensors(out, p, dim, head_dim, kernel, n_head, arch):
+    inner, is_bounded = n_head * head_dim, arch == "bailingmoe3"
     out.vec(p + "attn_norm.weight", dim, 1)
     for name in "qkv":
         out.mat(p + f"attn_{name}.weight", inner, dim)
@@ -362,7 +365,7 @@ def kda_tensors(out, p, dim, head_dim, kernel, n_head, is_bounded):
     out.mat(p + "ssm_beta.weight", n_head, dim)
     out.vec(p + "ssm_dt.bias", inner, 0)
     sign = np.float32(-1 if is_bounded else 1)
-    out.all.append((p + "ssm_a", (n_head, 1), 0, lambda: (sign * decay_of(0.1 * out.rng.standard_normal(n_head, np.float32))).tobytes()))
+    out.all.append((p + "ssm_a", (n_head,) if arch == "glm5-next" else (n_head, 1), 0, lambda: (sign * decay_of(0.1 * out.rng.standard_normal(n_head, np.float32))).tobytes()))
     out.vec(p + "ssm_norm.weight", head_dim, 1)
     out.mat(p + "attn_output.weight", dim, inner)
 

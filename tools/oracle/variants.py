@@ -66,6 +66,15 @@ def published_v4(config):
     config.pop("partial_rotary_factor")
 
 
+def published_glm5_next(config):
+    """Converts to the keys of the published files."""
+    text = config["text_config"]
+    text["layer_types"] = [kind if kind == "linear_attention" else "full_attention" for kind in text["layer_types"]]
+    text["linear_attn_config"] = {"num_heads": text.pop("linear_num_heads"), "head_dim": text.pop("linear_head_dim"), "safe_gate": False,
+                                  "short_conv_kernel_size": text.pop("linear_conv_kernel_dim"), "gate_lower_bound": text.pop("linear_lower_bound")}
+    text |= {"mhc": True, "mla_use_nope": True, "index_kpool_compress": True}
+
+
 def short_context(config):
     config["rope_parameters"]["original_max_position_embeddings"] = config["original_max_position_embeddings"] = 64
 
@@ -108,6 +117,11 @@ LARGE4 = {**{k: v for k, v in SPARSE.items() if k not in ("q_lora_rank", "head_d
           "max_position_embeddings": 4096}
 LARGE4_SHARED = {**LARGE4, "num_hidden_layers": 7, "rms_norm_eps": 1e-6, "no_rope_layers": [1, 1, 0, 1, 1, 0, 1], "kv_source_layers": [0, 0, 2, 0, 4, 2, 4],
                  "indexer_types": ["full", "shared", "full", "full", "full", "full", "shared"], "final_logit_softcapping": 20.0}
+# An indexer that selects 4 blocks of 4 tokens, by weighted means of their keys.
+GLM5_NEXT = {**{k: v for k, v in SPARSE.items() if k not in ("first_k_dense_replace", "head_dim", "rms_norm_eps")}, "model_type": "glm5_next_text",
+             "num_hidden_layers": 4, "qk_rope_head_dim": 0, "linear_head_dim": 16, "linear_num_heads": 4, "index_kpool": 4, "swiglu_limit": 0.5,
+             "mlp_layer_types": ["dense", *["sparse"] * 3], "layer_types": ["linear_attention", "indexed_attention", "linear_attention", "indexed_attention"]}
+GLM5_VISION = {**VISION, "model_type": "glm5_next_vision", "depth": 1, "num_heads": 2, "out_hidden_size": 64, "projection_intermediate_size": 32}
 PIXTRAL = {**VISION, "model_type": "pixtral", "image_size": 28, "patch_size": 14, "head_dim": 16}
 # Entries of 4 and of 8 tokens beside a window of 16; an indexer selects 3 of the former. With 8 heads, no two scores are 0, which are equal.
 DEEPSEEK4 = {"num_hidden_layers": 5, "num_key_value_heads": 1, "head_dim": 48, "partial_rotary_factor": 1 / 3, "q_lora_rank": 24, **MOE,
@@ -377,6 +391,12 @@ VARIANTS = {
         "text_config": {**SMALL, **LARGE4_SHARED, "rope_parameters": {
             "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
             "mscale": 1.0, "mscale_all_dim": 1.0}}, "vision_config": PIXTRAL, "tie_word_embeddings": False}, None),
+    "glm5-next": ("glm5_next", {"text_config": {**SMALL, **GLM5_NEXT}, "vision_config": GLM5_VISION}, None),
+    "glm5-next-published": ("glm5_next", {
+        "text_config": {**SMALL, **GLM5_NEXT, "num_hidden_layers": 5, "index_kpool": 8, "index_topk": 8, "hc_mult": 3, "hc_sinkhorn_iters": 3, "norm_topk_prob": False,
+                        "linear_lower_bound": None, "linear_conv_kernel_dim": 3, "swiglu_limit": 2.0, "mlp_layer_types": ["dense"] * 2 + ["sparse"] * 3,
+                        "layer_types": ["linear_attention", "indexed_attention", "indexed_attention", "linear_attention", "indexed_attention"],
+                        "indexer_types": ["full", "full", "shared", "full", "full"]}, "vision_config": GLM5_VISION}, published_glm5_next),
     "hy-v3": ("hy_v3", {**MOE, "head_dim": 16, "num_hidden_layers": 3, "num_experts": 8, "router_scaling_factor": 2.5}, None),
     "solar-open": ("solar_open", {**MOE, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
                                   "intermediate_size": None}, None),

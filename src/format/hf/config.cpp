@@ -106,10 +106,19 @@ struct Counts {
 };
 
 // Reads the sizes of MLA. Sets head_dim to the number of RoPE dimensions, which read_rope() needs.
-Result<void> read_latent(const JsonObject& config, GgufKeys& keys, Counts& counts) {
+Result<void> read_latent(const JsonObject& config, bool is_unrotated, GgufKeys& keys,
+                         Counts& counts) {
   TRY_ASSIGN(const uint32_t rank, config.count("kv_lora_rank", kMaxHeadDim));
   TRY_ASSIGN(const uint32_t qk_nope_head_dim, config.count("qk_nope_head_dim", kMaxHeadDim));
-  TRY_ASSIGN(counts.head_dim, config.count("qk_rope_head_dim", kMaxHeadDim));
+  if (is_unrotated) {
+    TRY_ASSIGN(const auto n_dims, config.number("qk_rope_head_dim"));
+    if (n_dims.value_or(0) != 0) {
+      return config.unexpected_value("qk_rope_head_dim", "0", ErrorCode::kUnsupported);
+    }
+    counts.head_dim = 0;
+  } else {
+    TRY_ASSIGN(counts.head_dim, config.count("qk_rope_head_dim", kMaxHeadDim));
+  }
   TRY_ASSIGN(const uint32_t value_dim, config.count("v_head_dim", kMaxHeadDim));
   TRY_ASSIGN(const auto step, config.number("moe_layer_freq"));
   if (step.value_or(1) != 1) {
@@ -184,7 +193,7 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
     keys.number("attention.head_count_kv", n_kv_heads);
   }
   if (family.attention.is_latent) {
-    TRY(read_latent(config, keys, counts));
+    TRY(read_latent(config, family.rope.is_absent, keys, counts));
   } else {
     keys.number("attention.key_length", counts.head_dim);
     if (family.attention.may_have_narrow_values) {
@@ -389,7 +398,11 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   GgufKeys keys(out.metadata, of.family->name);
   TRY(read_recurrence(config, *of.family, keys));
   TRY_ASSIGN(const Counts counts, read_geometry(config, *of.family, keys, out));
-  TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
+  if (of.family->rope.is_absent) {
+    keys.number("rope.dimension_count", 0);
+  } else {
+    TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
+  }
   TRY(read_scales(config, of, keys));
   TRY(read_windows(config, of, counts.n_layers, keys));
   for (const FolderValue& value : of.type->values) TRY(copy_value(config, value, keys));

@@ -39,7 +39,7 @@ bool is_mask(const TensorInfo& info) {
 
 Arrangement arrangement_of_decay(const LayerConfig& layer) {
   const auto* kda = std::get_if<KdaConfig>(&layer.mixer);
-  return kda && kda->bound < 0 ? Arrangement::kExp : Arrangement::kNegativeExp;
+  return kda && !kda->has_negative_factors ? Arrangement::kExp : Arrangement::kNegativeExp;
 }
 
 void leave_out_rows(uint32_t n_rows, ArrangedTensor& tensor) {

@@ -110,6 +110,7 @@ struct ModelPreset : Geometry {
     uint32_t n_heads = 0, head_dim = 0, n_top = 0;
     uint64_t shared_layers = 0;  // a bit per layer: layers that share the selection of another
     uint32_t block_tokens = 0, n_local = 0;
+    uint32_t key_tokens = 0;  // of blocks with weighted means; 0: there are none
   };
   Indexer indexer = {};
   struct Hyper {  // HyperConnectionsConfig, and NgramConfig with one layer
@@ -118,6 +119,7 @@ struct ModelPreset : Geometry {
     uint32_t n_rows = 0;  // of a head, at least
     uint32_t end_token = 0;
     uint32_t block_tokens = 0;  // IndexerConfig
+    uint32_t n_iterations = 0;  // SinkhornConfig; 0: it is absent
   };
   Hyper hyper = {};
   struct Joint {  // JointConfig and EntriesConfig, SinkhornConfig, tables of tokens

@@ -223,6 +223,7 @@ void add_indexer_keys(const ModelPreset& p, const AddKey& add) {
     add("attention.indexer.block_size", uint64_t{indexer.block_tokens});
     add("attention.indexer.local_blocks", uint64_t{indexer.n_local});
   }
+  if (indexer.key_tokens != 0) add("attention.indexer.kpool", uint64_t{indexer.key_tokens});
   if (indexer.shared_layers == 0) return;
   std::vector<bool> has_own;
   for (uint32_t i = 0; i < p.n_layers; ++i)
@@ -245,6 +246,9 @@ void add_hyper_keys(const ModelPreset& p, const AddKey& add) {
   constexpr uint64_t kRowMultiple = 128;
   const ModelPreset::Hyper& h = p.hyper;
   add("hyper_connection.count", uint64_t{h.n_streams});
+  if (h.n_iterations != 0) {
+    return add("hyper_connection.sinkhorn_iterations", uint64_t{h.n_iterations});
+  }
   add("hyper_connection.low_rank", uint64_t{h.rank});
   add("attention.indexer.head_count", uint64_t{p.indexer.n_heads});
   add("attention.indexer.key_length", uint64_t{p.indexer.head_dim});
@@ -313,7 +317,10 @@ void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
   }
   if (m.kda_head_dim != 0) {
     add("kda.head_dim", uint64_t{m.kda_head_dim});
-    if (family_of(p).recurrence.is_kda_bounded) add("kda.gate_lower_bound", kDecayBound);
+    const RecurrenceTraits& recurrence = family_of(p).recurrence;
+    if (recurrence.is_kda_bounded || recurrence.is_kda_bound_optional) {
+      add("kda.gate_lower_bound", kDecayBound);
+    }
     return add("ssm.conv_kernel", uint64_t{m.kernel_size});
   }
   if (m.n_space_heads == 0) return add("shortconv.l_cache", uint64_t{m.kernel_size});

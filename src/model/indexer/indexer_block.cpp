@@ -12,6 +12,7 @@ IndexerBlock::Buffers IndexerBlock::Buffers::take(const ModelConfig& config, uin
                                                   RowBuffers& buffers) {
   IndexerConfig most;
   uint32_t n_selected = 0;
+  bool has_weights = false;
   for (const LayerConfig& layer : config.layers) {
     if (!layer.if_attention()) continue;
     const IndexerConfig& own = layer.attention().indexer;
@@ -20,24 +21,31 @@ IndexerBlock::Buffers IndexerBlock::Buffers::take(const ModelConfig& config, uin
     n_selected = std::max(n_selected, own.n_top > 0 ? own.n_lists() * own.n_listed() : 0);
     most.has_input_norm = most.has_input_norm || own.has_input_norm;
     most.key_tokens = std::max(most.key_tokens, own.key_tokens);
+    most.has_weighted_means = most.has_weighted_means || own.has_weighted_means;
+    has_weights = has_weights || own.has_head_weights();
   }
   if (n_selected > 0) buffers.count(n_rows_max * sizeof(uint32_t));  // rows_
   const uint32_t n_block_rows = most.has_block_keys() ? n_rows_max : 0;
+  const bool has_plain_means = most.has_block_keys() && !most.has_weighted_means;
+  const uint32_t key_cols = (most.has_weighted_means ? 2 : 1) * most.head_dim;
   Buffers taken{.queries = buffers.take(n_rows_max, most.n_heads * most.head_dim),
                 .inputs = buffers.take(n_rows_max, most.has_input_norm ? config.model_dim : 0),
-                .keys = buffers.take(n_rows_max, most.head_dim),
-                .weights = buffers.take(n_rows_max - n_block_rows, most.n_heads),
+                .keys = buffers.take(n_rows_max, key_cols),
+                .weights = buffers.take(has_weights ? n_rows_max : 0, most.n_heads),
                 .selected = buffers.take(n_rows_max, n_selected),
                 .means = buffers.take(n_block_rows, most.head_dim),
-                .ones = buffers.take(most.has_block_keys() ? 1 : 0, most.n_heads),
-                .shares = buffers.take(most.has_block_keys() ? most.key_tokens : 0, most.head_dim),
+                .ones = buffers.take(has_plain_means ? 1 : 0, most.n_heads),
+                .shares = buffers.take(has_plain_means ? most.key_tokens : 0, most.head_dim),
                 .drafts = {}};
   if (!most.has_block_keys()) return taken;
-  buffers.count(RopeTables::bytes(config, n_rows_max) + n_rows_max * sizeof(uint32_t));
+  if (has_plain_means) {
+    buffers.count(RopeTables::bytes(config, n_rows_max) + n_rows_max * sizeof(uint32_t));
+  }
   const uint32_t n_drafts = std::min(RecurrentBlock::kMaxDraftRows, n_rows_max);
   for (const LayerConfig& layer : config.layers) {
-    const bool has_block_keys = layer.if_attention() && layer.attention().indexer.has_block_keys();
-    taken.drafts.push_back(has_block_keys ? buffers.take(n_drafts, most.head_dim) : Rows());
+    const AttentionConfig* a = layer.if_attention();
+    const bool has_block_keys = a && a->indexer.is_own() && a->indexer.has_block_keys();
+    taken.drafts.push_back(has_block_keys ? buffers.take(n_drafts, key_cols) : Rows());
   }
   return taken;
 }
@@ -52,6 +60,23 @@ IndexerBlock::IndexerBlock(const Model& model, Backend& backend, const LayerGrou
   }
   rows_.reserve(buffers.selected.n_rows);
   if (buffers.means.n_rows == 0) return;
+  const StateLayout layout = state_layout(c);
+  if (buffers.shares.n_rows == 0) {
+    weighted_means_.resize(c.layers.size());
+    draft_positions_.reserve(RecurrentBlock::kMaxDraftRows);
+    accepted_positions_.reserve(RecurrentBlock::kMaxDraftRows);
+    for (size_t layer = 0; layer < c.layers.size(); ++layer) {
+      if (buffers.drafts[layer].n_cols == 0) continue;
+      weighted_means_[layer].emplace(
+          backend,
+          EntryShape{
+              .dim = c.layers[layer].attention().indexer.head_dim,
+              .n_tokens = c.layers[layer].attention().indexer.key_tokens,
+              .positions = model.layers()[layer].attention.indexer.entries.positions.floats()},
+          layout.offsets[layer], buffers.drafts[layer]);
+    }
+    return;
+  }
   const auto fill = [&](Rows rows, float value) {
     const std::vector<float> values(size_t{rows.n_rows} * rows.n_cols, value);
     backend.memory().copy_in(reinterpret_cast<std::byte*>(rows.data),
@@ -61,7 +86,6 @@ IndexerBlock::IndexerBlock(const Model& model, Backend& backend, const LayerGrou
   fill(buffers.shares, 1.0f / static_cast<float>(buffers.shares.n_rows));
   starts_.emplace(backend.memory(), c, model.rope_divisors(), buffers.means.n_rows);
   start_positions_.reserve(buffers.means.n_rows);
-  const StateLayout layout = state_layout(c);
   means_.resize(c.layers.size());
   for (size_t layer = 0; layer < c.layers.size(); ++layer) {
     if (buffers.drafts[layer].n_cols == 0) continue;
@@ -73,8 +97,9 @@ IndexerBlock::IndexerBlock(const Model& model, Backend& backend, const LayerGrou
 }
 
 void IndexerBlock::begin_step(std::span<const uint32_t> positions, RecurrentBlock* states) {
-  if (!starts_) return;
   states_ = states;
+  positions_ = positions;
+  if (!starts_) return;
   const uint32_t before = buffers_.shares.n_rows - 1;
   start_positions_.clear();
   for (const uint32_t position : positions) {
@@ -86,6 +111,14 @@ void IndexerBlock::begin_step(std::span<const uint32_t> positions, RecurrentBloc
 void IndexerBlock::replay() {
   for (auto& mean : means_) {
     if (mean) mean->replay(*states_, buffers_.keys, buffers_.means);
+  }
+  if (weighted_means_.empty()) return;
+  accepted_positions_.clear();
+  for (const uint32_t row : states_->accepted_rows()) {
+    accepted_positions_.push_back(draft_positions_[row]);
+  }
+  for (auto& mean : weighted_means_) {
+    if (mean) mean->replay(*states_, accepted_positions_, buffers_.keys, buffers_.means);
   }
 }
 
@@ -108,8 +141,9 @@ void IndexerBlock::write(uint32_t layer, const Input& in, const RopeTables& rope
   is_selected_ = std::ranges::all_of(
       runs_, [&](const KvRun& run) { return run.first_position + run.n_rows <= c.n_budget(); });
   queries_ = buffers_.queries.slice(0, in.rows.n_rows).columns(0, c.n_heads * c.head_dim);
-  backend_.write_index(target(runs_), c.has_block_keys() ? compute_block_keys(in.rows)
-                                                         : compute_keys(in.rows, ropes));
+  backend_.write_index(target(runs_), c.has_weighted_means ? compute_weighted_means(in.rows)
+                                      : c.has_block_keys() ? compute_block_keys(in.rows)
+                                                           : compute_keys(in.rows, ropes));
   if (!is_selected_) compute_queries(in, ropes, scaling);
 }
 
@@ -121,11 +155,29 @@ Rows IndexerBlock::compute_keys(Rows in, const RopeTables& ropes) {
   if (c.is_per_head()) {
     backend_.rms_norm(keys, w.key_norm.floats(), c.head_dim, model_.config().norm_eps, keys);
   } else {
-    backend_.layer_norm(keys, w.key_norm.floats(), w.key_norm.floats() + c.head_dim,
-                        IndexerConfig::kNormEps, keys);
+    norm_keys(keys);
   }
   rotate(keys, ropes);
   return keys;
+}
+
+void IndexerBlock::norm_keys(Rows keys) {
+  const float* norm = model_.layers()[layer_].attention.indexer.key_norm.floats();
+  backend_.layer_norm(keys, norm, norm + keys.n_cols, IndexerConfig::kNormEps, keys);
+}
+
+Rows IndexerBlock::compute_weighted_means(Rows in) {
+  const uint32_t dim = config().head_dim;
+  const IndexerWeights& w = model_.layers()[layer_].attention.indexer;
+  const Rows inputs = buffers_.keys.slice(0, in.n_rows).columns(0, 2 * dim);
+  const Rows means = buffers_.means.slice(0, in.n_rows).columns(0, dim);
+  backend_.matmul(in, *w.key, inputs.columns(0, dim));
+  backend_.matmul(in, *w.entries.in, inputs.columns(dim, dim));
+  norm_keys(inputs.columns(0, dim));
+  draft_positions_.clear();
+  for (const uint32_t row : states_->draft_rows()) draft_positions_.push_back(positions_[row]);
+  weighted_means_[layer_]->run(*states_, positions_, inputs, means);
+  return means;
 }
 
 Rows IndexerBlock::compute_block_keys(Rows in) {
@@ -160,12 +212,11 @@ void IndexerBlock::compute_queries(const Input& in, const RopeTables& ropes,
   }
   rotate(queries_, ropes);
   scaling.scale(w.ssmax, queries_, c.head_dim);
-  if (c.has_block_keys()) {
-    weights_ = {buffers_.ones.data, n_rows, c.n_heads, 0};
-  } else {
-    weights_ = buffers_.weights.slice(0, n_rows).columns(0, c.is_per_head() ? 0 : c.n_heads);
+  if (!c.has_head_weights()) {
+    weights_ = c.has_block_keys() ? Rows{buffers_.ones.data, n_rows, c.n_heads, 0} : Rows();
+    return;
   }
-  if (has_norm) return;
+  weights_ = buffers_.weights.slice(0, n_rows).columns(0, c.n_heads);
   backend_.matmul(in.rows, *w.weights, weights_);
   backend_.scale(weights_, 1.0f / std::sqrt(static_cast<float>(c.n_heads * c.head_dim)));
 }

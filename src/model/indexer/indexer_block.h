@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "model/indexer/weighted_means.h"
 #include "model/latent/query_scaling.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
@@ -24,19 +25,21 @@ namespace kvik {
 //
 // Indexers of blocks (IndexerConfig::key_tokens; Qwen4-Exp 2026) have a key for each block: the
 // mean of its tokens' keys, normed, and rotated to the block's first position. All heads have the
-// same weight. The keys of the tokens of an incomplete block are a part of the sequence's state.
+// same weight. Or the key of a block is a mean of normed keys, weighted in each dimension, and
+// heads have weights of their own (IndexerConfig::has_weighted_means; GLM 5.3, 2026). The keys of
+// the tokens of an incomplete block, or their weighted sums, are a part of the sequence's state.
 class IndexerBlock {
  public:
   struct Buffers {
     Rows queries;   // [n_rows_max, n_heads · head_dim]
     Rows inputs;    // [n_rows_max, model_dim], if queries have a norm of their own
-    Rows keys;      // [n_rows_max, head_dim]
+    Rows keys;      // [n_rows_max, head_dim]; of weighted means also their gates, another head_dim
     Rows weights;   // [n_rows_max, n_heads]
     Rows selected;  // [n_rows_max, n_lists · n_listed()], positions or blocks as integers
     Rows means;     // [n_rows_max, head_dim], keys of blocks
     Rows ones;      // [1, n_heads], weights of heads with blocks
     Rows shares;    // [key_tokens, head_dim], weights of the mean
-    // by layer with blocks: [kMaxDraftRows, head_dim], keys of draft tokens
+    // by layer with blocks: [kMaxDraftRows, columns of keys], keys of draft tokens
     std::vector<Rows> drafts;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -54,8 +57,8 @@ class IndexerBlock {
   // next call.
   void write(uint32_t layer, const Input& in, const RopeTables& ropes, QueryScaling& scaling);
 
-  // Starts a step with these positions; `states`, which has begun it, has the states of the
-  // sequences. Only needed with blocks.
+  // Starts a step with these positions; `states`, which begins it before the first write(), has the
+  // states of the sequences. Only needed with blocks.
   void begin_step(std::span<const uint32_t> positions, RecurrentBlock* states);
   // Updates the states with accepted draft tokens.
   void replay();
@@ -74,6 +77,8 @@ class IndexerBlock {
   const IndexerConfig& config() const { return model_.config().layers[layer_].attention().indexer; }
   Rows compute_keys(Rows in, const RopeTables& ropes);
   Rows compute_block_keys(Rows in);
+  Rows compute_weighted_means(Rows in);
+  void norm_keys(Rows keys);
   void compute_queries(const Input& in, const RopeTables& ropes, QueryScaling& scaling);
   void rotate(Rows heads, const RopeTables& ropes);
   void select_rows(std::span<const KvRun> runs, uint32_t window);
@@ -87,6 +92,9 @@ class IndexerBlock {
   // With blocks: the convolutions that compute means, by layer; the angles of the first positions
   // of blocks, at the rows of their last tokens.
   std::vector<std::optional<StateConv>> means_;
+  std::vector<std::optional<WeightedMeans>> weighted_means_;  // instead of them
+  std::span<const uint32_t> positions_;
+  std::vector<uint32_t> draft_positions_, accepted_positions_;  // of weighted means
   std::optional<RopeTables> starts_;
   std::vector<uint32_t> start_positions_;
   RecurrentBlock* states_ = nullptr;

@@ -101,7 +101,7 @@ JointAttention::Part JointAttention::own_part(uint32_t layer) const {
 JointAttention::Part JointAttention::index_part(uint32_t layer) const {
   const AttentionConfig& a = config_of(layer);
   const EntriesConfig& e = a.joint.entries;
-  return {model_.layers()[layer].attention.joint.index_entries, e.index_dim,
+  return {model_.layers()[layer].attention.indexer.entries, e.index_dim,
           layout_.offsets[layer] + e.state_floats(a.head_dim), n_inputs(e, a.head_dim)};
 }
 

@@ -86,8 +86,12 @@ Result<void> load(TensorLoader& tensors, const KdaConfig& config, uint32_t layer
   TRY_ASSIGN(w.gate_up, tensors.matrix({kGateUp}, layer));
   TRY_ASSIGN(w.step_biases, tensors.host_vectors({kStateStepBias}, layer));
   TRY_ASSIGN(const std::vector<float> factors,
-             load_factors(tensors, layer, config.bound < 0 ? Sign::kPositive : Sign::kNegative));
-  for (const float factor : factors) w.factors.insert(w.factors.end(), config.head_dim, factor);
+             load_factors(tensors, layer,
+                          config.has_negative_factors ? Sign::kNegative : Sign::kPositive));
+  const float sign = config.bound < 0 && config.has_negative_factors ? -1.0f : 1.0f;
+  for (const float factor : factors) {
+    w.factors.insert(w.factors.end(), config.head_dim, sign * factor);
+  }
   TRY_ASSIGN(w.state_norm, tensors.vectors({kStateNorm}, layer));
   TRY_ASSIGN(w.output, tensors.matrix({kAttentionOutput}, layer));
   return {};

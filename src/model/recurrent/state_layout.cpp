@@ -9,9 +9,11 @@ namespace {
 constexpr uint64_t kLineFloats = 16;
 uint64_t whole_lines(uint64_t n) { return (n + kLineFloats - 1) / kLineFloats * kLineFloats; }
 
-// Returns the earlier inputs of the key of a block.
-uint64_t index_floats(const AttentionConfig& a) {
-  return uint64_t{a.indexer.key_tokens - 1} * a.indexer.head_dim;
+// Returns the earlier inputs of the key of a block, or the sums of its weighted mean (EntryShape).
+uint64_t index_floats(const IndexerConfig& indexer) {
+  if (!indexer.is_own()) return 0;
+  const uint64_t n_rows = indexer.has_weighted_means ? 3 : indexer.key_tokens - 1;
+  return n_rows * indexer.head_dim;
 }
 
 // Returns the floats of the newest entry, and of that of an indexer.
@@ -29,7 +31,9 @@ StateLayout state_layout(const ModelConfig& config) {
     const bool is_mtp_head = i >= config.n_layers;
     uint64_t n = is_mtp_head && config.has_state() ? config.model_dim : 0;
     if (!is_mtp_head) {
-      if (const auto* a = config.layers[i].if_attention()) n = index_floats(*a) + entry_floats(*a);
+      if (const auto* a = config.layers[i].if_attention()) {
+        n = index_floats(a->indexer) + entry_floats(*a);
+      }
       config.layers[i].visit_state([&](const auto& own) { n = own.state_floats(); });
     }
     layout.n_floats += whole_lines(n);

@@ -39,5 +39,28 @@ TEST(ConfigNames, errors_of_a_folder_name_the_keys_of_its_config) {
               StartsWith("config.json: 'n_group' is 3, 1 of them used"));
 }
 
+TEST(ConfigNames, errors_of_glm_5_3_name_the_keys_of_its_blocks_and_streams) {
+  const auto error_with = [](std::string_view more) {
+    FolderConfig folder = read(config(
+        "glm5_next_text", fmt::format(R"("kv_lora_rank":32,"q_lora_rank":24,"qk_nope_head_dim":16,
+            "v_head_dim":16,"n_routed_experts":8,"num_experts_per_tok":2,"linear_num_heads":4,
+            "moe_intermediate_size":32,"linear_head_dim":16,{})",
+                                      more)));
+    const auto tensors = make_synthetic("synthetic:test-llama:f32");
+    const auto model = read_with_mtp_layer(**tensors, *folder.type, folder.metadata);
+    return model ? std::string() : model.error().message;
+  };
+  EXPECT_THAT(error_with(R"("index_kpool":3)"),
+              StartsWith("config.json: 'index_kpool' is 3, expected a divisor of 32"));
+  EXPECT_THAT(error_with(R"("index_kpool_always_select_tail":false)"),
+              StartsWith("config.json: 'index_kpool_always_select_tail' is false, expected true"));
+  EXPECT_THAT(error_with(R"("hc_mult":1)"), StartsWith("config.json: 'hc_mult' is 1, expected 2"));
+  EXPECT_THAT(error_with(R"("hc_sinkhorn_iters":0)"),
+              StartsWith("config.json: 'hc_sinkhorn_iters' is 0, expected 1 to"));
+  EXPECT_THAT(error_with(R"("hc_eps":0)"), StartsWith("config.json: 'hc_eps' is 0, expected"));
+  EXPECT_THAT(error_with(R"("indexer_types":["full","full","full","shared","full","full"])"),
+              StartsWith("config.json: 'indexer_types' is false for layer 3, expected"));
+}
+
 }  // namespace
 }  // namespace kvik::hf

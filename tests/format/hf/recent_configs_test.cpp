@@ -309,6 +309,61 @@ TEST(HfConfig, the_numbers_of_ngrams_follow_from_a_seed_and_a_least_number_of_ro
   }
 }
 
+TEST(HfConfig, glm_5_3_states_kda_in_a_part_or_under_keys_of_its_own) {
+  const auto glm = [](std::string_view more) {
+    return config("glm5_next_text",
+                  fmt::format(R"("kv_lora_rank":32,"q_lora_rank":24,"qk_nope_head_dim":16,
+      "v_head_dim":16,"n_routed_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":32,
+      "index_kpool":4,{})",
+                              more));
+  };
+  const auto of = [&](std::string_view more) {
+    auto model = read_config(read(glm(more)).metadata);
+    EXPECT_TRUE(model) << model.error().message;
+    return model ? std::move(*model) : ModelConfig();
+  };
+  const auto kda = [](const ModelConfig& model) {
+    return std::get<KdaConfig>(model.layers[0].mixer);
+  };
+  constexpr const char* kOwn = R"("linear_num_heads":4,"linear_head_dim":16{})";
+  const ModelConfig plain = of(fmt::format(kOwn, R"(,"num_nextn_predict_layers":1)"));
+  EXPECT_EQ(plain.n_layers, 6u);
+  for (uint32_t i = 0; i < 6; ++i) EXPECT_EQ(!plain.layers[i].has_state(), i == 3) << i;
+  EXPECT_EQ(kda(plain).bound, -5.0f);
+  EXPECT_EQ(plain.hyper->n, 4u);
+  EXPECT_EQ(plain.hyper->sinkhorn->n_iterations, 20u);
+  EXPECT_EQ(plain.layers[3].attention().indexer.n_top, 2048u);
+  EXPECT_EQ(plain.layers[3].experts()->limit, 10.0f);
+  EXPECT_TRUE(plain.layers[3].experts()->limits_gate);
+  EXPECT_EQ(kda(of(fmt::format(kOwn, R"(,"linear_lower_bound":null)"))).bound, 0.0f);
+  constexpr const char* kPart = R"("linear_attn_config":{{"num_heads":4,"head_dim":16,
+      "short_conv_kernel_size":3,"gate_lower_bound":{}}},"mhc":true,"layer_types":[
+      "linear_attention","deepseek_sparse_attention","linear_attention","linear_attention",
+      "linear_attention","deepseek_sparse_attention"])";
+  const ModelConfig parted = of(fmt::format(kPart, "-3"));
+  EXPECT_EQ(kda(parted).bound, -3.0f);
+  EXPECT_EQ(kda(parted).kernel_size, 3u);
+  EXPECT_TRUE(parted.layers[1].attention().indexer.is_own());
+  EXPECT_EQ(kda(of(fmt::format(kPart, "null"))).bound, -5.0f);
+  EXPECT_EQ(kda(of(fmt::format(kPart, R"(null,"safe_gate":false)"))).bound, 0.0f);
+  for (const auto& [more, message] : {
+           std::pair(R"(,"qk_rope_head_dim":8)", "'qk_rope_head_dim' is 8, expected 0"),
+           std::pair(R"(,"mhc":false)", "'mhc' is false, expected true"),
+           std::pair(R"(,"swiglu_limit":-1)", "'swiglu_limit' is -1, expected a number from 0 to"),
+           std::pair(R"(,"linear_lower_bound":1)",
+                     "'linear_lower_bound' is 1, expected a number <"),
+           std::pair(R"(,"layer_types":["linear_attention"])", "for each of 6 layers"),
+           std::pair(R"(,"layer_types":["full_attention","full_attention","full_attention",
+                         "full_attention","full_attention","full_attention"])",
+                     "expected layers of both kinds"),
+           std::pair(R"(,"indexer_types":["full"])", "full or shared for each of 6 layers"),
+       }) {
+    EXPECT_THAT(error_of(glm(fmt::format(kOwn, more))).message, HasSubstr(message)) << more;
+  }
+  EXPECT_THAT(error_of(glm(R"("linear_num_heads":2,"linear_head_dim":16)")).message,
+              HasSubstr("'linear_num_heads' is 2, expected the 4 of attention"));
+}
+
 TEST(HfConfig, indexers_of_minimax_m3_are_flat_or_in_a_part_of_their_own) {
   const auto m3 = [](std::string_view more) {
     return config("minimax_m3_vl_text",

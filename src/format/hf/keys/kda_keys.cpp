@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "catalogue/limits.h"
+#include "format/hf/keys/glm5_next_keys.h"
 #include "format/hf/keys/layer_words.h"
 
 namespace kvik::hf {
@@ -141,6 +142,7 @@ Result<void> read_bailing(const JsonObject& config, uint32_t n_layers, GgufKeys&
 }  // namespace
 
 Result<void> read_kda(const JsonObject& config, const KdaFamily& of, GgufKeys& keys) {
+  if (of.family.recurrence.is_kda_bound_optional) return read_glm5_next(config, of.n_layers, keys);
   return of.family.recurrence.is_kda_bounded ? read_bailing(config, of.n_layers, keys)
                                              : read_kimi(config, of.n_layers, keys);
 }
