@@ -98,6 +98,8 @@ TEST(Qwen4Exp, a_file_may_have_no_ngrams_and_a_gate_by_silu) {
 TEST(Qwen4Exp, impossible_values_are_refused) {
   const auto list = [](std::vector<uint64_t> values) { return Metadata::Value(std::move(values)); };
   const auto message = [](const Keys& keys) { return error_of(keys).message; };
+  EXPECT_THAT(message(qwen4_keys().set("full_attention_interval", uint64_t{1})),
+              HasSubstr("full_attention_interval' makes all 12 layers attend"));
   EXPECT_THAT(message(qwen4_keys().set("hyper_connection.count", uint64_t{1})),
               HasSubstr("hyper_connection.count' is 1, expected 2 or more"));
   EXPECT_THAT(message(qwen4_keys().set("attention.compress_ratios", uint64_t{3})),

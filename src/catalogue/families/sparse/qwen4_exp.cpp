@@ -118,6 +118,11 @@ Result<void> read_indexers(const KeyReader& keys, ModelConfig& c) {
 }  // namespace
 
 Result<void> finish_qwen4_exp(const KeyReader& keys, ModelConfig& config) {
+  if (!config.has_state()) {  // which holds the inputs of the keys of blocks
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' makes all {} layers attend, expected a recurrent one",
+                            keys.full("full_attention_interval"), config.n_layers));
+  }
   HyperConnectionsConfig hyper;
   TRY_ASSIGN(hyper.n, keys.count("hyper_connection.count", kMaxStreams));
   TRY_ASSIGN(hyper.rank, keys.count("hyper_connection.low_rank", kMaxDim));
