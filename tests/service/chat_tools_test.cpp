@@ -233,6 +233,35 @@ INSTANTIATE_TEST_SUITE_P(Templates, ChatTools, testing::ValuesIn(models_at_hand(
                          });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ChatTools);
 
+// A template like that of MiniCPM5, which quotes what XML does not allow.
+TEST(ChatFormatTools, parameters_in_attributes_are_read_as_the_template_writes_them) {
+  const ToyTokenizer tokenizer(
+      R"({% for m in messages %}{{ m.role }}: {{ m.content }}{% for call in m.tool_calls or [] %}
+<function name="{{ call.function.name }}">{% for key, value in call.function.arguments.items() %}
+{{- '<param name="' ~ key ~ '">' }}
+{{- '<![CDATA[' ~ value ~ ']]>' if value is string and '<' in value else value }}</param>
+{%- endfor %}</function>{% endfor %}{% endfor %}{{ tools | tojson }})");
+  const ChatFormat format(tokenizer);
+  ChatRequest request;
+  request.messages = {text_message("user", "Look.")};
+  request.tools = {tool("f")};
+  const auto made = format.prompt(request);
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  ASSERT_EQ(made->answer_syntax.calls.size(), 1u);
+  EXPECT_EQ(made->answer_syntax.calls.front()->name, "minicpm5");
+  const Json arguments = {Json::Fields{{"path", text("a < b</param>")}, {"other", text("c")}}};
+  const ToolCall call = {.id = "call_1", .name = "f", .arguments = arguments};
+  request.messages.push_back({.role = "assistant", .parts = {TextPart{"Yes."}, call}});
+  const auto all = format.prompt(request);
+  ASSERT_TRUE(all.has_value()) << all.error().message;
+  const size_t begin = all->text.find("Yes.");
+  const std::string answer = all->text.substr(begin, all->text.rfind("</function>") + 11 - begin);
+  const Parts parts = AnswerSplitter(AnswerBegin::kText, made->answer_syntax).push_last(answer);
+  ASSERT_EQ(parts.size(), 2u) << answer;
+  EXPECT_EQ(parts[1].name, "f");
+  EXPECT_EQ(canonical(parts[1].text), canonical(to_json(call.arguments))) << answer;
+}
+
 TEST(ChatFormatTools, unknown_roles_are_refused) {
   const ToyTokenizer tokenizer("{% for m in messages %}{{ m.role }}{% endfor %}");
   const ChatFormat format(tokenizer);

@@ -252,6 +252,23 @@ std::string minimax(const Calls& calls) {
   return text + "</minimax:tool_call>";
 }
 
+std::string minicpm5_value(const std::string& value) {
+  const json::value parsed = json::parse(value);
+  if (!parsed.is_string()) return python_value(parsed);
+  const std::string text = plain(value);
+  return text.find_first_of("<&\n") != text.npos ? "<![CDATA[" + text + "]]>" : text;
+}
+
+std::string minicpm5(const Calls& calls) {
+  return joined(calls, "\n", [](const ExpectedCall& call) {
+    std::string text = "<function name=\"" + call.name + "\">";
+    for (const auto& [key, value] : call.arguments) {
+      text += "<param name=\"" + key + "\">" + minicpm5_value(value) + "</param>";
+    }
+    return text + "</function>";
+  });
+}
+
 std::string harmony(const Calls& calls) {
   return joined(calls, "<|call|><|start|>assistant", [](const ExpectedCall& call) {
     return "<|channel|>commentary to=functions." + call.name + " <|constrain|>json<|message|>" +
@@ -309,6 +326,7 @@ const std::vector<ToolDialect>& tool_dialects() {
       {"cohere", "<|START_THINKING|>%<|END_THINKING|>", cohere, "<|START_ACTION|>[{\"a\": 1}]"},
       {"lfm2", kThink, lfm, "<|tool_call_start|>[f(1)]"},
       {"minimax", kThink, minimax, "<minimax:tool_call>\n<invoke>"},
+      {"minicpm5", kThink, minicpm5, "<function name=\"f\">no parameter"},
       {"harmony", kHarmonyReasoning, harmony, "<|channel|>commentary to=functions.f<|message|>[1]",
        true, kHarmonyText},
       {"harmony", kHarmonyReasoning, harmony_early,

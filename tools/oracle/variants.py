@@ -165,6 +165,9 @@ VARIANTS = {
     "llama-mlp-bias": ("llama", {"mlp_bias": True}, None),
     "llama-attention-bias": ("llama", {"attention_bias": True}, None),
     "llama-all-biases": ("llama", {"mlp_bias": True, "attention_bias": True, "tie_word_embeddings": True}, None),
+    # heads wider than the model together, one KV head for eight of them
+    "minicpm5": ("llama", {"head_dim": 16, "num_attention_heads": 8, "num_key_value_heads": 1, "rms_norm_eps": 1e-6, "eos_token_id": [1, 2],
+                           **rope("default", rope_theta=5000000.0)}, old_rope),
     "mistral-window": ("mistral", {"sliding_window": 16}, None),
     "mistral": ("mistral", {"sliding_window": None, "head_dim": 32}, None),
     "mistral3-with-vision": ("mistral3", {

@@ -95,6 +95,8 @@ class Writer {
 
   std::optional<GrammarNode> parameter_of(const std::string& name, const Json& schema) const;
   std::optional<GrammarNode> text_value(const Json& schema) const;
+  GrammarNode any_text() const;
+  GrammarNode quoted(GrammarNode text) const;
   GrammarNode json_value(const Json& schema) const;
   GrammarNode body_of(std::vector<Parameter> parameters);
   // Returns the text that ends an unquoted string.
@@ -125,6 +127,18 @@ GrammarNode Writer::json_value(const Json& schema) const {
   return GrammarNode::of_schema(std::move(json));
 }
 
+GrammarNode Writer::quoted(GrammarNode text) const {
+  return between(std::string(syntax_.quote), std::move(text), syntax_.end_quote);
+}
+
+GrammarNode Writer::any_text() const {
+  if (syntax_.quote.empty()) return text_excluding({text_end()});
+  std::string bytes;
+  for (const char byte : syntax_.quoted) bytes += byte == '\n' ? "\\n" : std::string(1, byte);
+  return GrammarNode::choice(
+      {GrammarNode::of_pattern("[^" + bytes + "]*"), quoted(text_excluding({syntax_.end_quote}))});
+}
+
 // Returns a node for a string without quotes; nullopt if its schema cannot be enforced in this
 // notation.
 std::optional<GrammarNode> Writer::text_value(const Json& schema) const {
@@ -145,13 +159,15 @@ std::optional<GrammarNode> Writer::text_value(const Json& schema) const {
     return is_listed || is_choice || is_one_of(kRemarks, field.name);
   });
   if (!is_plain) return std::nullopt;
-  if (texts.empty()) return text_excluding({text_end()});
+  if (texts.empty()) return any_text();
   std::vector<GrammarNode> choices;
   for (const std::string& text : texts) {
-    const bool is_safe = !text.empty() && !text.contains(text_end()) && !text.starts_with('\n') &&
-                         !text.ends_with('\n');
+    const bool has_quotes = syntax_.needs_quotes(text);
+    const std::string_view end = has_quotes ? syntax_.end_quote : text_end();
+    const bool is_safe =
+        !text.empty() && !text.contains(end) && !text.starts_with('\n') && !text.ends_with('\n');
     if (!is_safe) return std::nullopt;
-    choices.push_back(GrammarNode::of_text(text));
+    choices.push_back(has_quotes ? quoted(GrammarNode::of_text(text)) : GrammarNode::of_text(text));
   }
   return GrammarNode::choice(std::move(choices));
 }

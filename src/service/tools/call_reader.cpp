@@ -300,8 +300,9 @@ void CallReader::put_text_value(size_t end) {
   n_put_ = end;
 }
 
+// Does nothing if the mark that was read precedes the value.
 void CallReader::end_parameter() {
-  if (!key_) return;
+  if (!key_ || value_end_ == 0) return;
   std::string_view value = std::string_view(text_).substr(value_begin_, value_end_ - value_begin_);
   if (trims_lines_) {
     if (value.starts_with('\n')) value.remove_prefix(1);

@@ -77,6 +77,7 @@ class StepWriter {
   void name();
   void arguments();
   void parameters();
+  void quoted_value(uint8_t before_key);
   void end_call();
   void end_list();
 
@@ -149,14 +150,21 @@ void StepWriter::arguments() {
 void StepWriter::parameters() {
   const CallStep::Way end = {first_mark(syntax_.end), kToCall};
   const bool tells_json = !syntax_.after_json_key.empty();
+  const bool has_quotes = !syntax_.quote.empty();
   const Marks after_key = marks_in(syntax_.after_key);
+  const uint8_t before_key = next();
   blanks();
   const uint8_t key = ahead(1);
   choice(Kind::kOneOf, {{syntax_.key, key}, end});
-  const uint8_t value = ahead(static_cast<int>(2 * after_key.size() - 1));
+  const uint8_t value = ahead(static_cast<int>(2 * after_key.size() - 1) + (has_quotes ? 2 : 0));
   choice(Kind::kKey,
          {{after_key.front(), ahead(1)}, {first_mark(syntax_.after_json_key), ahead(2)}});
   for (size_t i = 1; i < after_key.size(); ++i) blanks_and_mark(after_key[i]);
+  if (has_quotes) {
+    blanks();
+    const int n_of_value = tells_json ? 4 : 3;  // steps of a value without quotes
+    choice(Kind::kOneOf, {{syntax_.quote, ahead(1 + n_of_value)}}).otherwise = value;
+  }
   CallStep text{
       .kind = Kind::kText,
       .mark = first_mark(syntax_.after_value),
@@ -168,11 +176,20 @@ void StepWriter::parameters() {
   if (tells_json) add(text);
   blanks();
   choice(Kind::kOneOf, {{syntax_.key, key}, end}).otherwise = value;
+  if (has_quotes) quoted_value(before_key);
   for (CallStep& step : all_.steps) {
     for (CallStep::Way& way : step.ways) {
       if (way.to == kToCall) way.to = next();
     }
   }
+}
+
+// Adds the steps after an opening quote. The closing quote counts if the end of the value follows.
+void StepWriter::quoted_value(uint8_t before_key) {
+  const uint8_t value = next();
+  add({.kind = Kind::kText, .mark = syntax_.end_quote});
+  blanks();
+  choice(Kind::kOneOf, {{first_mark(syntax_.after_value), before_key}}).otherwise = value;
 }
 
 // Adds the marks of `end` that are not read with the arguments.

@@ -38,6 +38,8 @@ struct CallSyntax {
   Values values = Values::kJson;
   std::string_view key = {}, after_key = {}, after_value = {};
   std::string_view after_json_key = {};  // if the value is not a string; empty: after_key
+  // texts around a parameter's value that contains one of the bytes `quoted`; empty: never
+  std::string_view quote = {}, end_quote = {}, quoted = {};
   std::string_view end = {}, separator = {}, list_end = {};
   std::string_view id = {};         // text between NAME and the call's id, if the format has ids
   bool has_one_call_lists = false;  // each call has its own list_begin and list_end
@@ -47,6 +49,9 @@ struct CallSyntax {
 
   bool has_json_arguments() const { return values == Values::kJson || has_quoted_name(); }
   bool has_quoted_name() const { return values == Values::kJsonCall; }
+  bool needs_quotes(std::string_view value) const {
+    return !quote.empty() && value.find_first_of(quoted) != value.npos;
+  }
   // Return the texts before and after all calls of an answer, and before and after NAME … ARGUMENTS
   // of each call.
   std::string_view answer_begin() const { return has_one_call_lists ? "" : written_list_begin(); }

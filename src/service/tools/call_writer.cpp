@@ -112,7 +112,10 @@ class CallTextWriter {
       mark(syntax_.key);
       given(name);
       mark(is_json ? syntax_.after_json_key : syntax_.after_key);
+      const bool has_quotes = words && syntax_.needs_quotes(*words);
+      if (has_quotes) mark(syntax_.quote);
       given(words ? *words : to_json(data));
+      if (has_quotes) mark(syntax_.end_quote);
       mark(syntax_.after_value);
     }
   }

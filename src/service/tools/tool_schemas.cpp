@@ -100,6 +100,20 @@ bool is_whole(std::string_view number) {
   return read.ec == std::errc() && value == std::trunc(value);
 }
 
+// Returns a list or an object as JSON; empty if the text is neither. Some templates write them in
+// Python's notation, and so do models.
+std::string structure_of(std::string_view text) {
+  if (is_json(text)) return std::string(text);
+  ValueReader reader(kPython, ValueReader::Begin::kHere);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto state = reader.push(text[i]);
+    if (state == ValueReader::State::kMore) continue;
+    const bool is_whole = state == ValueReader::State::kDone && i + 1 == text.size();
+    return is_whole ? reader.json() : std::string();
+  }
+  return {};
+}
+
 // Returns the text as a value of this type; empty if it is not one.
 std::string as_kind(std::string_view kind, std::string_view text) {
   if (kind == "null") return text == "null" || text == "None" ? "null" : "";
@@ -113,7 +127,7 @@ std::string as_kind(std::string_view kind, std::string_view text) {
   if (kind == "number") return is_number ? std::string(text) : "";
   if (kind == "integer") return is_number && is_whole(text) ? std::string(text) : "";
   const char bracket = kind == "object" ? '{' : kind == "array" ? '[' : '\0';
-  return text.starts_with(bracket) && is_json(text) ? std::string(text) : "";
+  return text.starts_with(bracket) ? structure_of(text) : std::string();
 }
 
 }  // namespace
@@ -186,7 +200,7 @@ std::string ToolSchemas::json_of(std::string_view tool, std::string_view paramet
   const bool is_known = !kinds.empty();
   for (const std::string_view kind : {"null", "boolean", "integer", "number", "array", "object"}) {
     const bool is_structure = kind == "array" || kind == "object";
-    if (is_known ? !kinds.contains(kind) : !is_structure) continue;
+    if (is_known ? !kinds.contains(kind) : !is_structure || !is_json(bare)) continue;
     if (std::string json = as_kind(kind, bare); !json.empty()) return json;
   }
   return json_string(text);
