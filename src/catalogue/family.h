@@ -107,6 +107,7 @@ struct FolderType {
   bool has_ngrams = false;
   bool has_step_keys = false;      // StepFun's keys (format/hf/keys/step_keys.h)
   bool has_block_keys = false;     // keys of Nemotron 3 Puzzle (format/hf/keys/block_keys.h)
+  bool has_switch_keys = false;    // keys of Granite Switch (format/hf/keys/switch_keys.h)
   bool has_fused_gate_up = false;  // gate and up are one tensor, of which GGUF files make two
   bool is_encoder = false;
   bool has_dense_modules = false;  // sentence-transformers may have Dense modules after pooling

@@ -62,6 +62,13 @@ bool KeyReader::is_list(std::string_view key) const {
                    std::holds_alternative<std::vector<bool>>(*value));
 }
 
+size_t KeyReader::length(std::string_view key) const {
+  const Metadata::Value* value = metadata_.find(full(key));
+  const auto* numbers = value ? std::get_if<std::vector<uint64_t>>(value) : nullptr;
+  const auto* with_signs = value ? std::get_if<std::vector<int64_t>>(value) : nullptr;
+  return numbers ? numbers->size() : with_signs ? with_signs->size() : 0;
+}
+
 Result<std::vector<uint32_t>> KeyReader::counts(std::string_view key, size_t n, uint64_t max,
                                                 uint64_t fallback) const {
   if (!is_list(key)) {

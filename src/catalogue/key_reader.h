@@ -54,7 +54,8 @@ class KeyReader {
 
   bool has(std::string_view key) const { return metadata_.find(full(key)) != nullptr; }
   bool is_text(std::string_view key) const;
-  bool is_list(std::string_view key) const;  // of numbers or booleans
+  bool is_list(std::string_view key) const;   // of numbers or booleans
+  size_t length(std::string_view key) const;  // of a list of integers; 0 for anything else
 
   // Returns a list of n booleans, which may be stored as numbers; empty if the key is absent.
   Result<std::vector<bool>> flags(std::string_view key, size_t n) const;

@@ -34,6 +34,7 @@ class LayerTensors {
     if (c_.encoder && c_.encoder->has_post_norms) list_sum_norms();
     list_per_layer();
     if (layer_ == c_.n_layers) list_mtp_head();
+    if (c_.adapter_switch) list_factors(*c_.adapter_switch, layer.attention());
   }
 
  private:
@@ -130,6 +131,31 @@ class LayerTensors {
     add(kOutputUp, {c_.model_dim, a.output_dim()});
     add(kSinks, {a.n_heads});
     list_entries(j.entries, a.head_dim, j.q_rank);
+  }
+
+  // The first of the stacked factors is unused, and zero.
+  void list_factors(const AdapterSwitch& s, const AttentionConfig& a) {
+    for (const LoraRoles& roles : kLoraRoles) {
+      const auto [n_rows, n_cols] = shape_of(roles.matrix, a);
+      add_optional(roles.a, {s.n_adapters + uint64_t{1}, s.rank, n_cols}, true);
+      add_optional(roles.b, {s.n_adapters + uint64_t{1}, n_rows, s.rank}, true);
+    }
+  }
+  std::pair<uint64_t, uint64_t> shape_of(TensorRole matrix, const AttentionConfig& a) const {
+    switch (matrix) {
+      case kQ:
+        return {a.q_dim(), c_.model_dim};
+      case kK:
+        return {a.kv_dim(), c_.model_dim};
+      case kV:
+        return {a.v_dim(), c_.model_dim};
+      case kAttentionOutput:
+        return {c_.model_dim, a.output_dim()};
+      case kDown:
+        return {c_.model_dim, c_.ffn_dim};
+      default:
+        return {c_.ffn_dim, c_.model_dim};
+    }
   }
 
   void list(const AttentionConfig& a) {

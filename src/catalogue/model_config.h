@@ -10,6 +10,7 @@
 
 #include "base/metadata.h"
 #include "base/result.h"
+#include "base/token_id.h"
 #include "catalogue/joint_config.h"
 #include "catalogue/ngram_config.h"
 #include "catalogue/recurrent_config.h"
@@ -361,6 +362,19 @@ struct RerankerConfig {
   std::string prompt;  // with "{query}" and "{document}"
 };
 
+// LoRA adapters in a model's own file, of which control tokens choose (Granite Switch, IBM 2026):
+// an adapter computes the rows from its control token on, up to the next one. The embedding of a
+// control token is that of another token.
+struct AdapterSwitch {
+  struct Control {
+    TokenId token = 0, substitute = 0;
+    uint32_t adapter = 0;  // 0: no adapter
+  };
+  uint32_t n_adapters = 0;
+  uint32_t rank = 0;
+  std::vector<Control> controls;
+};
+
 // A model as a set of features. Families only fill this in (family.h), and no code outside the
 // catalogue depends on the names of families.
 struct ModelConfig {
@@ -409,6 +423,7 @@ struct ModelConfig {
   std::optional<StreamsConfig> streams = {};         // absent: one residual stream
   std::optional<HyperConnectionsConfig> hyper = {};  // likewise
   std::optional<NgramConfig> ngrams = {};            // only with hyper-connections
+  std::optional<AdapterSwitch> adapter_switch = {};  // absent: no adapters of its own
   // The output of a layer is multiplied by a scale of that layer, if the file has it.
   bool has_layer_scales = false;
 

@@ -215,6 +215,20 @@ constexpr RoleEntry kRoles[] = {
     {kMtpEmbedding, kMatrix, "nextn.embed_tokens.weight", "embed_tokens.weight"},
     {kMtpHead, kMatrix, "nextn.shared_head_head.weight", "lm_head.weight"},
     {kMtpPost, kMatrix, "nextn.post_projection.weight"},
+    {kQLoraA, kLoraFactor, "attn_q.lora_a", "self_attn.qkv_proj.lora_A_slices.0"},
+    {kQLoraB, kLoraFactor, "attn_q.lora_b", "self_attn.qkv_proj.lora_B_slices.0"},
+    {kKLoraA, kLoraFactor, "attn_k.lora_a", "self_attn.qkv_proj.lora_A_slices.1"},
+    {kKLoraB, kLoraFactor, "attn_k.lora_b", "self_attn.qkv_proj.lora_B_slices.1"},
+    {kVLoraA, kLoraFactor, "attn_v.lora_a", "self_attn.qkv_proj.lora_A_slices.2"},
+    {kVLoraB, kLoraFactor, "attn_v.lora_b", "self_attn.qkv_proj.lora_B_slices.2"},
+    {kAttentionOutputLoraA, kLoraFactor, "attn_output.lora_a", "self_attn.o_proj.lora_A"},
+    {kAttentionOutputLoraB, kLoraFactor, "attn_output.lora_b", "self_attn.o_proj.lora_B"},
+    {kGateLoraA, kLoraFactor, "ffn_gate.lora_a", "shared_mlp.input_linear.lora_A_slices.0"},
+    {kGateLoraB, kLoraFactor, "ffn_gate.lora_b", "shared_mlp.input_linear.lora_B_slices.0"},
+    {kUpLoraA, kLoraFactor, "ffn_up.lora_a", "shared_mlp.input_linear.lora_A_slices.1"},
+    {kUpLoraB, kLoraFactor, "ffn_up.lora_b", "shared_mlp.input_linear.lora_B_slices.1"},
+    {kDownLoraA, kLoraFactor, "ffn_down.lora_a", "shared_mlp.output_linear.lora_A"},
+    {kDownLoraB, kLoraFactor, "ffn_down.lora_b", "shared_mlp.output_linear.lora_B"},
 };
 
 // The table must be in the order of the roles.

@@ -204,6 +204,22 @@ enum class TensorRole : uint8_t {
   kMtpEmbedding,   // MTP head: embedding of its own
   kMtpHead,        // MTP head: output projection of its own
   kMtpPost,        // assistant: projection of its output to the width of the model
+  // Factors of the changes that the model's own adapters make to its matrices (AdapterSwitch):
+  // A is [n, rank, inputs], B is [n, outputs, rank]
+  kQLoraA,
+  kQLoraB,
+  kKLoraA,
+  kKLoraB,
+  kVLoraA,
+  kVLoraB,
+  kAttentionOutputLoraA,
+  kAttentionOutputLoraB,
+  kGateLoraA,
+  kGateLoraB,
+  kUpLoraA,
+  kUpLoraB,
+  kDownLoraA,
+  kDownLoraB,
 };
 
 enum class TensorKind : uint8_t {
@@ -217,6 +233,7 @@ enum class TensorKind : uint8_t {
   kConvKernel,  // convolution weights: kept as f32, whatever their shape
   kDecay,       // a vector around −1, or around 1 if the decay has a bound
   kNumbers,     // integers
+  kLoraFactor,  // stacked factors of low-rank changes: kept as f32
 };
 
 struct TensorId {
@@ -230,7 +247,7 @@ TensorKind kind_of(TensorRole role);
 inline bool is_list(TensorKind kind) {
   return kind == TensorKind::kNorm || kind == TensorKind::kBias || kind == TensorKind::kDivisors ||
          kind == TensorKind::kConvKernel || kind == TensorKind::kDecay ||
-         kind == TensorKind::kNumbers;
+         kind == TensorKind::kNumbers || kind == TensorKind::kLoraFactor;
 }
 inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 
@@ -255,6 +272,21 @@ struct FolderName {
   std::string_view name;
 };
 std::string_view usual_folder_name(TensorRole role);
+
+// The matrices that a model's own adapters change, and the roles of the changes' factors.
+struct LoraRoles {
+  TensorRole matrix, a, b;
+};
+inline constexpr LoraRoles kLoraRoles[] = {
+    {TensorRole::kQ, TensorRole::kQLoraA, TensorRole::kQLoraB},
+    {TensorRole::kK, TensorRole::kKLoraA, TensorRole::kKLoraB},
+    {TensorRole::kV, TensorRole::kVLoraA, TensorRole::kVLoraB},
+    {TensorRole::kAttentionOutput, TensorRole::kAttentionOutputLoraA,
+     TensorRole::kAttentionOutputLoraB},
+    {TensorRole::kGate, TensorRole::kGateLoraA, TensorRole::kGateLoraB},
+    {TensorRole::kUp, TensorRole::kUpLoraA, TensorRole::kUpLoraB},
+    {TensorRole::kDown, TensorRole::kDownLoraA, TensorRole::kDownLoraB},
+};
 
 // A tensor that a model has or may have.
 struct TensorSpec {

@@ -124,10 +124,11 @@ class RearrangedTensors final : public TensorTransform {
         outputs.push_back({.info = tensor.info, .input = {}, .is_made = true});
         continue;
       }
-      const auto& [input, begin_byte, n_bytes] = tensor.pieces.front();
-      const bool is_whole = tensor.pieces.size() == 1 && n_bytes == inputs.tensors()[input].n_bytes;
+      const ArrangedTensor::Piece& first = tensor.pieces.front();
+      const bool is_whole =
+          tensor.pieces.size() == 1 && first.n_bytes == inputs.tensors()[first.tensor].n_bytes;
       const bool stays = is_whole && tensor.arrangement == Arrangement::kAsIs && !tensor.scales;
-      outputs.push_back({tensor.info, input, !stays});
+      outputs.push_back({tensor.info, first.tensor, !stays});
     }
     return outputs;
   }
@@ -246,9 +247,12 @@ class RearrangedTensors final : public TensorTransform {
 
   Result<void> assemble(const ArrangedTensor& tensor, Made& made) {
     std::byte* to = made.allocate(0, tensor.info.n_bytes);
+    std::memset(to, 0, tensor.n_zeros * sizeof(float));
+    to += tensor.n_zeros * sizeof(float);
     for (const ArrangedTensor::Piece& p : tensor.pieces) {
       TRY_ASSIGN(const Bytes from, inputs_.read_range(p.tensor, p.begin_byte, p.n_bytes));
-      to += add_piece(tensor, {inputs_.tensors()[p.tensor].type, scales_of(p).front()}, from, to);
+      to +=
+          add_piece(tensor, p, {inputs_.tensors()[p.tensor].type, scales_of(p).front()}, from, to);
       TRY(note_order(p.tensor, tensor.pieces.front().tensor, made));
     }
     CHECK(to == made.memory.data() + made.memory.size());
@@ -256,8 +260,9 @@ class RearrangedTensors final : public TensorTransform {
   }
 
   // Writes a piece as the arrangement requires. Returns the number of bytes written.
-  static size_t add_piece(const ArrangedTensor& tensor, PieceValues of, Bytes from, std::byte* to) {
-    if (tensor.arrangement == Arrangement::kAsIs) {
+  static size_t add_piece(const ArrangedTensor& tensor, const ArrangedTensor::Piece& p,
+                          PieceValues of, Bytes from, std::byte* to) {
+    if (tensor.arrangement == Arrangement::kAsIs || p.keeps_rows) {
       std::memcpy(to, from.data(), from.size());
       return from.size();
     }
@@ -272,8 +277,7 @@ class RearrangedTensors final : public TensorTransform {
       return from.size() / 2;
     }
     if (tensor.arrangement == Arrangement::kPairedRows) {
-      const uint64_t n_rows = tensor.info.shape.front();
-      pair_rows(from, tensor.head_dim, from.size() / n_rows, to);
+      pair_rows(from, tensor.head_dim, tensor.info.n_bytes / tensor.info.shape.front(), to);
       return from.size();
     }
     if (tensor.arrangement == Arrangement::kTransposed) {
@@ -299,7 +303,7 @@ class RearrangedTensors final : public TensorTransform {
     }
     const auto bytes = std::as_bytes(std::span(values));
     if (tensor.arrangement == Arrangement::kPairedFloats) {
-      pair_rows(bytes, tensor.head_dim, sizeof(float), to);
+      pair_rows(bytes, tensor.head_dim, tensor.row_floats * sizeof(float), to);
     } else {
       std::memcpy(to, bytes.data(), bytes.size());
     }

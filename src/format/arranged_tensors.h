@@ -33,6 +33,7 @@ struct ArrangedTensor {
     size_t tensor;  // index of the input
     uint64_t begin_byte;
     uint64_t n_bytes;
+    bool keeps_rows = false;  // its rows are not rearranged
   };
 
   TensorInfo info;
@@ -43,6 +44,8 @@ struct ArrangedTensor {
   bool is_joined = false;
   // Rows of a head for kPairedRows and kPairedFloats, rows of a piece for kTransposed.
   uint32_t head_dim = 0;
+  uint64_t row_floats = 1;           // of a row, for kPairedFloats
+  uint64_t n_zeros = 0;              // floats before the first piece, for conversions to f32
   std::vector<uint32_t> order = {};  // source of each block, for kPermutedColumns
   std::vector<float> values;         // the whole contents if there are no pieces
   // An f32 input that becomes TensorSource::scales() of this tensor; otherwise the pieces keep

@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "engine/speculate/draft_model.h"
 #include "format/quoted.h"
+#include "format/source_config.h"
 
 namespace kvik {
 namespace {
@@ -41,6 +42,13 @@ Result<void> load_draft(const std::string& spec, LoadedModel& loaded, uint32_t m
     return fail(tokenizer.error().code, fmt::format("{}: {}", spec, tokenizer.error().message));
   }
   TRY(check_vocabulary(spec, *loaded.tokenizer, **tokenizer));
+  TRY_ASSIGN(const ModelConfig config, config_of(*source));
+  if (config.adapter_switch) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} has adapters that its tokens choose, expected a draft model "
+                            "without them",
+                            spec));
+  }
   TRY_ASSIGN(loaded.draft, Model::load(*source, *loaded.backend, nullptr,
                                        {.n_ctx_max = static_cast<uint32_t>(loaded.n_ctx),
                                         .kv_type = loaded.kv_type}));

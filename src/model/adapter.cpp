@@ -12,6 +12,7 @@
 #include "base/quantity.h"
 #include "format/adapter/adapter_source.h"
 #include "format/adapter/base_rows.h"
+#include "model/tensor_loader.h"
 
 namespace kvik {
 namespace {
@@ -78,7 +79,99 @@ void add_to_digest(Sha256& sha, const AdapterPair& pair, const LowRankFactors& f
   }
 }
 
+// A change that the model's own adapters make, and the tensors with its factors.
+struct OwnPair {
+  AdapterPair pair;  // its rank is that of all adapters
+  TensorId a, b;
+};
+
+// Calls use(pair) for each change. has(tensor): whether the file has it.
+template <class Has, class Use>
+Result<void> each_own_pair(const ModelConfig& config, const Has& has, const Use& use) {
+  const TensorTable table(config);
+  for (uint32_t layer = 0; layer < config.n_layers; ++layer) {
+    for (const LoraRoles& roles : kLoraRoles) {
+      const TensorId a = {roles.a, layer}, b = {roles.b, layer};
+      if (has(a) != has(b)) {
+        return fail(ErrorCode::kCorrupt,
+                    fmt::format("tensor '{}' is missing, but '{}' is there",
+                                name_of(has(a) ? b : a), name_of(has(a) ? a : b)));
+      }
+      if (!has(a)) continue;
+      TRY(use(OwnPair{.pair = {.tensor = {roles.matrix, layer},
+                               .n_rows = table.find(b)->shape[1],
+                               .n_cols = table.find(a)->shape[2],
+                               .rank = config.adapter_switch->rank,
+                               .scale = 1.0f},
+                      .a = a,
+                      .b = b}));
+    }
+  }
+  return {};
+}
+
+// Returns the location of a matrix, which may be a part of the one of Q, K and V.
+ProjectionSite site_of(TensorId tensor, const TensorLoader& tensors, const ModelConfig& config) {
+  const auto& sites = tensors.sites();
+  if (const auto found = sites.find(tensor); found != sites.end()) return found->second;
+  const AttentionConfig& attention = config.layers[tensor.layer].attention();
+  ProjectionSite site = sites.at({TensorRole::kQkv, tensor.layer});
+  if (tensor.role != TensorRole::kQ) site.first_column += attention.q_dim();
+  if (tensor.role == TensorRole::kV) site.first_column += attention.kv_dim();
+  return site;
+}
+
+// Returns one of n equal parts of the numbers.
+std::vector<float> part_of(std::span<const float> all, size_t n, size_t index) {
+  const auto part = all.subspan(index * (all.size() / n), all.size() / n);
+  return {part.begin(), part.end()};
+}
+
 }  // namespace
+
+Result<std::vector<std::unique_ptr<Adapter>>> Adapter::load_own(TensorLoader& tensors,
+                                                                const ModelConfig& config,
+                                                                Backend& backend) {
+  uint64_t n_bytes = 0;
+  const auto has = [&](TensorId tensor) { return tensors.has(tensor); };
+  TRY(each_own_pair(config, has, [&](const OwnPair& own) -> Result<void> {
+    n_bytes += backend.low_rank_bytes(view_of(own.pair, {}));
+    return {};
+  }));
+  const uint32_t n = config.adapter_switch->n_adapters;
+  std::vector<std::unique_ptr<Adapter>> adapters;
+  for (uint32_t i = 0; i < n; ++i) {
+    adapters.emplace_back(new Adapter);
+    adapters.back()->packed_ = backend.memory().allocate(n_bytes);
+    adapters.back()->bytes_ = n_bytes;
+    adapters.back()->rank_ = config.adapter_switch->rank;
+  }
+  TRY(each_own_pair(config, has, [&](const OwnPair& own) -> Result<void> {
+    TRY_ASSIGN(const std::vector<float> a, tensors.floats(own.a));
+    TRY_ASSIGN(const std::vector<float> b, tensors.floats(own.b));
+    const ProjectionSite site = site_of(own.pair.tensor, tensors, config);
+    for (uint32_t i = 0; i < n; ++i) {
+      const LowRankFactors factors{.a = part_of(a, n + 1, i + 1), .b = part_of(b, n + 1, i + 1)};
+      adapters[i]->add(own.pair, factors, {}, site, backend);
+      ++adapters[i]->n_pairs_;
+    }
+    return {};
+  }));
+  tensors.add_weight_bytes(n * n_bytes);
+  return adapters;
+}
+
+uint64_t Adapter::own_bytes(const ModelSource& source, const ModelConfig& config,
+                            const Backend& backend) {
+  uint64_t n_bytes = 0;
+  const auto has = [&](TensorId tensor) { return source.find(name_of(tensor)).has_value(); };
+  // a file with one factor of a change alone is refused when it is loaded
+  (void)each_own_pair(config, has, [&](const OwnPair& own) -> Result<void> {
+    n_bytes += backend.low_rank_bytes(view_of(own.pair, {}));
+    return {};
+  });
+  return config.adapter_switch->n_adapters * n_bytes;
+}
 
 bool keeps_kv_unchanged(TensorId tensor, const ModelConfig& config) {
   using enum TensorRole;

@@ -16,6 +16,7 @@
 namespace kvik {
 
 class AdapterSource;
+class TensorLoader;
 struct AdapterPair;
 struct LowRankFactors;
 
@@ -48,6 +49,16 @@ class Adapter {
   // model does not have.
   static Result<std::unique_ptr<Adapter>> load(AdapterSource& source, const Model& model,
                                                Backend& backend, ModelSource* base = nullptr);
+  // Reads and packs the adapters of the model's own file (ModelConfig::adapter_switch). The first
+  // of the stacked ones is of rows without an adapter, and unused. Errors: those of TensorLoader,
+  // and kCorrupt if a change has only one factor.
+  static Result<std::vector<std::unique_ptr<Adapter>>> load_own(TensorLoader& tensors,
+                                                                const ModelConfig& config,
+                                                                Backend& backend);
+  // Returns the bytes that the adapters of load_own() take together.
+  static uint64_t own_bytes(const ModelSource& source, const ModelConfig& config,
+                            const Backend& backend);
+
   // Returns bytes() of the adapter that load() would return for a model of that config.
   static uint64_t bytes_of(const AdapterSource& source, const ModelConfig& config,
                            const Backend& backend);

@@ -45,9 +45,19 @@ uint64_t Decoder::buffer_bytes(const ModelConfig& config, KvType kv_type, uint32
          OpenPages::arena_bytes(config, kv_type, backend, n_rows_max);
 }
 
+namespace {
+
+std::optional<TokenSwitch> switch_of(const Model& model, Backend& backend) {
+  if (!model.config().adapter_switch) return std::nullopt;
+  return std::optional<TokenSwitch>(std::in_place, model, backend);
+}
+
+}  // namespace
+
 Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max)
     : model_(model),
-      backend_(backend),
+      switch_(switch_of(model, backend)),
+      backend_(switch_ ? switch_->backend() : backend),
       n_rows_max_(n_rows_max),
       memory_(&backend.memory()),
       buffers_(Buffers::take(model.config(), n_rows_max, memory_)),
@@ -139,7 +149,7 @@ void Decoder::mix(uint32_t layer) {
     if (streams_) streams_->keep(wanted_);
     if (hyper_) hyper_->keep(wanted_);
     if (experts_) experts_->keep(wanted_);
-    backend_.keep(wanted_);
+    keep_rows(wanted_);
     if (attends) attention_.keep(wanted_, wanted_runs_);
     if (has_state) recurrent_->keep(wanted_);
   }
@@ -187,7 +197,12 @@ void Decoder::update_mtp_head() {
   mtp_head_->follow(tokens_, mtp_head_runs_, x_.rows(), attention_);
   if (wanted_.size() == x_.n_rows()) return;
   x_.keep(wanted_);
-  backend_.keep(wanted_);
+  keep_rows(wanted_);
+}
+
+void Decoder::keep_rows(std::span<const uint32_t> rows) {
+  backend_.keep(rows);
+  if (switch_) switch_->backend().keep(rows);
 }
 
 // Returns the open pages of the sequence that was added last; none if there are none.
@@ -224,6 +239,10 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
       ngrams_->add_sequence(sequence.earlier, sequence.tokens);
     }
     backend_.add_rows(sequence.adapter, n_rows);
+    if (switch_) {
+      CHECK(sequence.earlier.size() == sequence.first_position);
+      switch_->add_sequence(sequence.earlier, std::span(tokens_).last(n_rows));
+    }
     if (open_pages_) open_pages_->add(sequence.kv.open, sequence.first_position, n_rows);
     for (uint32_t g = 0; g < n_groups; ++g) {
       runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows,
@@ -395,6 +414,7 @@ uint32_t Decoder::project(size_t row) {
   if (first == first_projected_) return place;
   n_projected_ = std::min(static_cast<uint32_t>(wanted_.size()) - first, n_max);
   backend_.select_rows(first, n_projected_);
+  if (switch_) switch_->backend().select_rows(first, n_projected_);
   project_to_logits(x_.normed(model_.output_norm(), first, n_projected_), model_.head());
   first_projected_ = first;
   has_likeliest_ = has_logits_ = false;

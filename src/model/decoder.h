@@ -10,6 +10,7 @@
 #include "base/token_id.h"
 #include "kv/kv_view.h"
 #include "model/adapted_backend.h"
+#include "model/adapters/token_switch.h"
 #include "model/attention_block.h"
 #include "model/experts_block.h"
 #include "model/layer_groups.h"
@@ -52,8 +53,8 @@ struct BatchSequence {
   const Adapter* adapter = nullptr;  // null: the base model
   // number of draft tokens, which are the last of `tokens` and may be rejected
   uint32_t n_draft_tokens = 0;
-  // Tokens before `tokens`, which only a model with n-grams reads: all of them, or as many of the
-  // last ones as NgramBlock needs.
+  // Tokens before `tokens`: all of them if the model has adapters of its own, or as many of the
+  // last ones as NgramBlock needs. Other models do not read them.
   std::span<const TokenId> earlier = {};
 };
 
@@ -160,6 +161,7 @@ class Decoder {
   };
 
   void lay_out(std::span<const BatchSequence> batch);
+  void keep_rows(std::span<const uint32_t> rows);
   void mix(uint32_t layer);
   void finish(uint32_t layer);
   void feed_forward(uint32_t layer, ResidualStream& x);
@@ -179,6 +181,7 @@ class Decoder {
   void copy_to_host(Rows logits);
 
   const Model& model_;
+  std::optional<TokenSwitch> switch_;  // only if the model has adapters of its own
   AdaptedBackend backend_;
   uint32_t n_rows_max_;
   RowBuffers memory_;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "format/source_config.h"
+#include "model/adapter.h"
 #include "model/fingerprint.h"
 #include "model/indexer/index_places.h"
 #include "model/tensor_loader.h"
@@ -70,6 +72,11 @@ class ModelLoader {
       model_->layers_.push_back(std::move(layer));
     }
     if (config_.has_mtp_head) TRY(load_mtp_head(model_->mtp_head_));
+    if (config_.adapter_switch) {
+      TRY_ASSIGN(auto adapters, Adapter::load_own(tensors_, config_, backend_));
+      model_->own_adapters_.assign(std::make_move_iterator(adapters.begin()),
+                                   std::make_move_iterator(adapters.end()));
+    }
     TRY(tensors_.check_all_taken(config_.architecture));
     model_->config_ = config_;
     model_->fingerprint_ = tensors_.fingerprint();
@@ -421,7 +428,7 @@ class ModelLoader {
   }
 
   ModelSource& source_;
-  const Backend& backend_;
+  Backend& backend_;
   const ModelConfig& config_;
   const TensorTable table_{config_};
   TensorLoader tensors_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@
 #include "tensor/kv_type.h"
 
 namespace kvik {
+
+class Adapter;
 
 class ModelSource;
 
@@ -262,6 +265,8 @@ class Model {
   // Table of n-grams: [n_rows, row_dim]; null if there is none.
   const RowTable* ngram_table() const { return ngram_table_.get(); }
   const NgramWeights& ngrams() const { return ngrams_; }
+  // The adapters of the model's own file, of which tokens choose (ModelConfig::adapter_switch).
+  std::span<const std::shared_ptr<const Adapter>> own_adapters() const { return own_adapters_; }
   const Buffer& output_norm() const { return output_norm_; }
   // Output projection; the embedding if the model ties the two.
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
@@ -301,6 +306,7 @@ class Model {
   HyperWeights hyper_output_;
   std::unique_ptr<RowTable> ngram_table_;
   NgramWeights ngrams_;
+  std::vector<std::shared_ptr<const Adapter>> own_adapters_;
   Buffer output_norm_, head_bias_;
   std::vector<float> rope_divisors_, score_weights_;
   uint64_t weight_bytes_ = 0;

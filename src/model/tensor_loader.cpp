@@ -84,8 +84,8 @@ Result<std::vector<float>> TensorLoader::floats(TensorId tensor) {
   const TensorInfo& info = source_.tensors()[index];
   if (!can_dequantize(info.type)) return unsupported_type(source_, index);
   TRY_ASSIGN(const auto bytes, source_.read(index));
-  const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[0];
   const uint64_t n_cols = spec->shape.back();
+  const uint64_t n_rows = n_elements_of(spec->shape) / n_cols;
   TRY(check_scales({info.type, n_rows, n_cols, bytes, {}, source_.scale(index, 0)}, index));
   std::vector<float> values(n_rows * n_cols);
   const size_t row_bytes = bytes.size() / n_rows;

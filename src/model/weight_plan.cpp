@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/adapter.h"
+
 namespace kvik {
 namespace {
 
@@ -48,9 +50,13 @@ std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors,
 Result<WeightPlan> plan_weights(const ModelSource& source, const ModelConfig& config,
                                 const Backend& backend) {
   const TensorTable table(config);
-  WeightPlan plan{.n_bytes = gap_bytes(config), .kinds = weight_kinds(source.tensors(), table)};
+  const uint64_t own_bytes =
+      config.adapter_switch ? Adapter::own_bytes(source, config, backend) : 0;
+  WeightPlan plan{.n_bytes = gap_bytes(config) + own_bytes,
+                  .kinds = weight_kinds(source.tensors(), table)};
   for (const TensorInfo& tensor : source.tensors()) {
     if (table.may_be_unused(tensor.name)) continue;
+    if (kind_of(tensor) == TensorKind::kLoraFactor) continue;  // a part of own_bytes
     if (!is_multiplied(tensor)) {
       plan.n_bytes += tensor.n_elements() * sizeof(float);
       continue;

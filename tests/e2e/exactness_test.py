@@ -87,7 +87,7 @@ class Exactness(unittest.TestCase):
                     "test-jamba", "test-kimilinear", "test-bailingmoe3", "test-qwen4exp", "test-deepseek4", "test-glm5next")
         others = ("test-phi3", "test-granite", "test-olmo2", "test-yarn", "test-ministral3", "test-gemma3n", "test-gemma4", "test-gemma4-e", "test-qwen35", "test-lfm2", "test-nemotronh",
                   "test-smollm3", "test-olmo3", "test-seedoss", "test-exaone4", "test-ernie45", "test-glm4", "test-gemma", "test-arcee", "test-apertus", "test-hunyuan",
-                  "test-commandr", "test-cohere2", "test-starcoder2", "test-phi2", "test-museglimmer", "test-commandrplus", "test-gptneox", "test-gpt2", "test-lfm3", "test-starcoder", "test-nemotron", "test-falconh1")
+                  "test-commandr", "test-cohere2", "test-starcoder2", "test-phi2", "test-museglimmer", "test-commandrplus", "test-gptneox", "test-gpt2", "test-lfm3", "test-starcoder", "test-nemotron", "test-falconh1", "test-graniteswitch")
         groups = []
         for i, name in enumerate(experts + others):
             types = ("f32", "q8_0", "q4_0") if kvik.LONG else ("q8_0",)

@@ -78,6 +78,13 @@ MISTRAL = {
     "indexer.q_input_norm.weight": "attention.indexer.q_input_norm.weight", "indexer.q_input_norm.bias": "attention.indexer.q_input_norm.bias",
     **{part: name.replace("self_attn", "attention") for part, name in INDEXER.items()}}
 
+SWITCH_LORA = {**{f"attn_{part}": f"self_attn.qkv_proj.lora_{{}}_slices.{i}" for i, part in enumerate("qkv")}, "attn_output": "self_attn.o_proj.lora_{}",
+               **{f"ffn_{part}": f"shared_mlp.input_linear.lora_{{}}_slices.{i}" for i, part in enumerate(("gate", "up"))},
+               "ffn_down": "shared_mlp.output_linear.lora_{}"}
+SWITCH = {"num_hidden_layers": lambda key: key("block_count") + 1, "shared_intermediate_size": lambda key: key("feed_forward_length"),
+          "num_local_experts": 0, "position_embedding_type": "rope", "num_adapters": lambda key: key("adapters.count"),
+          "max_lora_rank": lambda key: key("adapters.lora_rank"), "adapter_token_ids": lambda key: key("adapters.token_ids_activate")[1],
+          "adapter_substitute_token_ids": lambda key: key("adapters.token_ids_substitute")[1]}
 DEEPSEEK4 = {
     **ends({"attn_norm": "attn_norm", "attn_q_a": "attn.wq_a", "attn_q_a_norm": "attn.q_norm", "attn_q_b": "attn.wq_b", "attn_kv": "attn.wkv",
             "attn_kv_a_norm": "attn.kv_norm", "attn_output_a": "attn.wo_a", "attn_output_b": "attn.wo_b", "indexer.attn_q_b": "attn.indexer.wq_b",
@@ -103,6 +110,8 @@ OF = {
     "deepseek4": {"type": "deepseek_v4", "names": DEEPSEEK4, "layers": "layers.", "config": DEEPSEEK4_CONFIG,
                   "top": {"token_embd.weight": "embed.weight", "output_norm.weight": "norm.weight", "output.weight": "head.weight",
                           **{f"output_hc_{part}.weight": f"hc_head_{part}" for part in ("fn", "base", "scale")}}},
+    "graniteswitch": {"type": "granite_switch", "config": SWITCH, "names": ends({
+        "attn_qkv": "self_attn.qkv_proj.base_layer", "attn_output": "self_attn.o_proj.base_layer", "ffn_down": "shared_mlp.output_linear.base_layer"})},
     "qwen4exp": {"type": "qwen4_exp_text", "names": {**HYPER, **NGRAMS, **{f"indexer.{part}_norm.weight": f"self_attn.indexer.{part}_layernorm.weight" for part in "qk"}},
                  "top": ends({f"output_hc_{part}": f"model.hyper_connection_mixer.{name}" for part, name in (
                      ("norm", "hc_norm"), ("down", "input_mix_weight_down"), ("up", "input_mix_weight_up"))}), "config": QWEN4},

@@ -31,7 +31,8 @@ TOP = ("token_embd.weight", "output.weight", "per_layer_model_proj.weight")
 # Modules of a folder that hold two matrices of a GGUF file; both then have the same A.
 FUSED = {"qwen3next": {("attn_qkv.weight", "attn_gate.weight"): "linear_attn.in_proj_qkvz.weight"},
          "granitehybrid": {("ffn_gate_shexp.weight", "ffn_up_shexp.weight"): "shared_mlp.input_linear.weight",
-                           ("ffn_gate.weight", "ffn_up.weight"): "shared_mlp.input_linear.weight"}}
+                           ("ffn_gate.weight", "ffn_up.weight"): "shared_mlp.input_linear.weight"},
+         "graniteswitch": {("ffn_gate.weight", "ffn_up.weight"): "shared_mlp.input_linear.base_layer.weight"}}
 
 
 class Names(make_hf_model.Folder):

@@ -176,6 +176,15 @@ class Folder:
             both = prefix + "shared_mlp.input_linear.weight"
             self.tensors[both] = (t, np.concatenate([self.tensors[both][1], x]) if part == "ffn_up_shexp.weight" else x)
             return
+        if part in ("ffn_gate.weight", "ffn_up.weight") and self.arch == "graniteswitch":
+            both = prefix + "shared_mlp.input_linear.base_layer.weight"
+            self.tensors[both] = (t, np.concatenate([self.tensors[both][1], x]) if part == "ffn_up.weight" else x)
+            return
+        if part.endswith((".lora_a", ".lora_b")):  # without the factors for rows without an adapter
+            matrix, factor = part.rsplit(".lora_", 1)
+            x = self.halved(x[1:]) if part in ("attn_q.lora_b", "attn_k.lora_b") else x[1:]
+            self.tensors[prefix + folder_families.SWITCH_LORA[matrix].format(factor.upper())] = (t, x[:, None])
+            return
         if part in EXPERTS and self.model_type in ("granitemoe", "granitemoehybrid"):
             stack = prefix + ("block_sparse_moe.output_linear.weight" if part == "ffn_down_exps.weight" else "block_sparse_moe.input_linear.weight")
             self.tensors[stack] = (t, np.concatenate([self.tensors[stack][1], x], 1) if part == "ffn_up_exps.weight" else x)
@@ -205,8 +214,10 @@ class Folder:
         if part in ("attn_k_b.weight", "attn_v_b.weight"):
             return self.add_latent_up(prefix, part, t, x)
         if part in ("attn_q.weight", "attn_k.weight") and self.arch in PAIRED:
-            hd = self.head_dim()
-            x = x.reshape(-1, hd // 2, 2, x.shape[-1]).swapaxes(1, 2).reshape(x.shape)
+            x = self.halved(x)
+        if part == "attn_qkv.weight" and self.arch == "graniteswitch":
+            n_paired = (self.key("attention.head_count") + self.key("attention.head_count_kv")) * self.head_dim()
+            x = np.concatenate([self.halved(x[:n_paired]), x[n_paired:]])
         x = self.with_qkv_by_head(part, x)
         if part in folder_families.of(self.arch, "transposed"):
             x = np.ascontiguousarray(x.T)
@@ -218,6 +229,10 @@ class Folder:
             self.tensors[prefix + plain[0]] = (t, plain[1])
             return
         self.tensors[prefix + self.layer_name(part)] = (t, self.less_one(part, t, x))
+
+    def halved(self, x):
+        """Returns the rows of heads in the order of folders."""
+        return x.reshape(-1, self.head_dim() // 2, 2, x.shape[-1]).swapaxes(1, 2).reshape(x.shape)
 
     def with_qkv_by_head(self, part, x):
         """Returns the rows of Q, K and V for each head in turn, if the family's folders have them like this."""

@@ -347,6 +347,7 @@ PRESETS = {
                                    "expert_group_count": 4, "expert_group_used_count": 2}}),
     "test-gptoss":    ("gpt-oss", 4, 64, 4, 2, 16, 96, 2048, 1.5e5,
                        {"window": 32, "experts": (8, 3, 96), "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 124}}),
+    "test-graniteswitch": ("graniteswitch", 2, 64, 4, 2, 16, 160, 2048, 1e4, {"adapters": (12, 8, 100), "scales": {**GRANITE, "attention": 0.2}}),
 }
 
 # Features of the families beyond a plain decoder. "norms": before attention and MLP, after them ("after"), both, or one before the two ("shared").
@@ -363,6 +364,7 @@ FAMILIES = {
     "phi3":     {"fused_qkv": True, "fused_mlp": True},
     "granite":  {},
     "granitemoe": {},
+    "graniteswitch": {"fused_qkv": True},
     "olmo2":    {"eps": 1e-6, "norms": "after", "qk_norm": "row"},
     "mistral3": {},
     "glm4moe":  {"bias": True, "qk_norm": "head", "ffn_norm": "post_attention_norm", "choice_bias": True},

@@ -37,6 +37,7 @@ FEATURES = {
     "granite": {"interleaved": True},
     "granitemoe": {"interleaved": True},
     "granitehybrid": {"interleaved": True},
+    "graniteswitch": {"interleaved": True},
     "mistral3": {"interleaved": True},
     "phi3": {"fused_mlp": True},
     "qwen2moe": {"raw_weights": True},

@@ -23,6 +23,10 @@ import transformers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 import counter_weights  # noqa: E402
+try:
+    import granite_switch.hf  # noqa: F401 (adds a model to Transformers; a package that wants an older Transformers)
+except ImportError:
+    pass
 import puzzle_model  # noqa: E402, F401 (adds a model to Transformers)
 import variants  # noqa: E402
 
@@ -52,8 +56,9 @@ def save_with_counted_weights(model, folder):
     for name in [name for name in integers if name.endswith(".tid2eid")]:  # experts of each token
         n_experts, shape = len(saved[name.removesuffix("tid2eid") + "weight"]), integers[name].shape
         integers[name] = (np.arange(shape[0])[:, None] * 5 + np.arange(shape[1]) * 3 + np.arange(shape[0])[:, None] // 7) % n_experts
-    shapes = {name: list(x.shape) for name, x in saved.items() if name not in integers}
-    safetensors.numpy.save_file({n: counter_weights.weights(n, s) for n, s in shapes.items()} | integers, path, {"format": "pt"})
+    kept = {name: x for name, x in saved.items() if name.endswith(".codebook")}  # constants, which Kvik does not read
+    shapes = {name: list(x.shape) for name, x in saved.items() if name not in integers and name not in kept}
+    safetensors.numpy.save_file({n: counter_weights.weights(n, s) for n, s in shapes.items()} | integers | kept, path, {"format": "pt"})
     return shapes, {name: x.tolist() for name, x in integers.items()}
 
 

@@ -224,6 +224,10 @@ VARIANTS = {
     "phi3-longrope-short": ("phi3", {"sliding_window": None, "original_max_position_embeddings": 64, "max_position_embeddings": 64, **LONG,
                                      }, short_context),
     "granite": ("granite", GRANITE, None),
+    # two adapters, and a token that ends them; all three are among the tokens
+    "granite-switch": ("granite_switch", {**GRANITE, "num_hidden_layers": 4, "shared_intermediate_size": 96, "num_adapters": 2,
+                                          "adapter_ranks": [4, 8], "max_lora_rank": 8, "adapter_token_ids": [10, 40, 70],
+                                          "adapter_substitute_token_ids": [7, 90, 5]}, None),
     "granite-tied": ("granite", {**GRANITE, "tie_word_embeddings": True}, None),
     "granite-moe": ("granitemoe", {**GRANITE, "num_local_experts": 4, "num_experts_per_tok": 2}, None),
     "olmo2": ("olmo2", {}, None),

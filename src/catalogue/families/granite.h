@@ -1,6 +1,7 @@
 #pragma once
 
 #include "catalogue/family.h"
+#include "catalogue/key_reader.h"
 
 namespace kvik::families {
 
@@ -55,6 +56,31 @@ inline constexpr FolderType kGraniteHybridFolders[] = {
      .has_fused_gate_up = true},
 };
 
+// A dense Granite with LoRA adapters, of which control tokens choose. Its folders count the layers
+// of the switch, which have no weights.
+inline constexpr FolderName kGraniteSwitchNames[] = {
+    {kQkv, "self_attn.qkv_proj.base_layer.weight"},
+    {kAttentionOutput, "self_attn.o_proj.base_layer.weight"},
+    {kGate, "shared_mlp.input_linear.base_layer.weight"},
+    {kUp, "shared_mlp.input_linear.base_layer.weight"},
+    {kDown, "shared_mlp.output_linear.base_layer.weight"},
+};
+inline constexpr FolderKey kGraniteSwitchKeys[] = {
+    {"shared_intermediate_size", "intermediate_size", true},
+};
+inline constexpr FolderType kGraniteSwitchFolders[] = {
+    {.model_type = "granite_switch",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false,
+                     "attention_multiplier": 1.0, "max_lora_rank": 8})",
+     .keys = kGraniteSwitchKeys,
+     .fixed = R"({"num_local_experts": 0, "position_embedding_type": "rope", "dual_stream": false,
+                  "qk_norm": false, "attention_bias": false})",
+     .names = kGraniteSwitchNames,
+     .has_switch_keys = true,
+     .has_fused_gate_up = true},
+};
+Result<void> finish_granite_switch(const KeyReader& keys, ModelConfig& config);
+
 inline constexpr Family kGraniteFamilies[] = {
     {.name = "granite", .has_scales = true, .folders = kGraniteFolders},
     {.name = "granitemoe",
@@ -67,6 +93,11 @@ inline constexpr Family kGraniteFamilies[] = {
      .recurrence = {.kind = Recurrence::kStateSpace},
      .has_scales = true,
      .folders = kGraniteHybridFolders},
+    {.name = "graniteswitch",
+     .attention = {.is_fused = true},
+     .has_scales = true,
+     .finish = finish_granite_switch,
+     .folders = kGraniteSwitchFolders},
 };
 
 }  // namespace kvik::families

@@ -13,14 +13,13 @@
 #include "catalogue/limits.h"
 #include "format/hf/encoder.h"
 #include "format/hf/gguf_keys.h"
-#include "format/hf/keys/block_keys.h"
-#include "format/hf/keys/entry_keys.h"
 #include "format/hf/keys/expert_keys.h"
 #include "format/hf/keys/indexer_keys.h"
 #include "format/hf/keys/latent_keys.h"
 #include "format/hf/keys/layer_kinds.h"
 #include "format/hf/keys/ngram_keys.h"
-#include "format/hf/keys/step_keys.h"
+#include "format/hf/keys/switch_keys.h"
+#include "format/hf/keys/usual_keys.h"
 #include "format/hf/recurrence.h"
 #include "format/hf/rope.h"
 #include "format/hf/windows.h"
@@ -370,18 +369,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
     TRY_ASSIGN(const JsonObject fields, JsonObject::of(stated, kFile));
     TRY_ASSIGN(of, type_of(fields));
   }
-  if (of.type->has_step_keys) {
-    TRY_ASSIGN(stated, with_step_keys(std::move(stated)));
-  }
-  if (of.type->has_block_keys) {
-    TRY_ASSIGN(stated, with_block_keys(std::move(stated)));
-  }
-  if (of.type->has_sparse_layers) {
-    TRY_ASSIGN(stated, with_sparse_keys(std::move(stated)));
-  }
-  if (of.type->has_entry_keys) {
-    TRY_ASSIGN(stated, with_entry_keys(std::move(stated)));
-  }
+  TRY_ASSIGN(stated, with_usual_keys(std::move(stated), *of.type));
   const json::value whole = with_defaults(std::move(stated), *of.type);
   TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));
   FolderConfig out;
@@ -407,6 +395,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_windows(config, of, counts.n_layers, keys));
   for (const FolderValue& value : of.type->values) TRY(copy_value(config, value, keys));
   if (of.type->has_ngrams) TRY(read_ngrams(config, keys));
+  if (of.type->has_switch_keys) TRY(read_switch(config, keys));
   if (of.type->has_shared_indexers) TRY(read_shared_indexers(config, counts.n_layers, keys));
   if (of.type->has_sparse_layers) TRY(read_sparse_layers(config, counts.n_layers, keys));
   if (of.type->has_latent_keys) TRY(read_latent_keys(config, counts.n_layers, keys));

@@ -90,6 +90,11 @@ class FolderTensors {
     return found->second;
   }
   bool has(const std::string& name) const { return by_name_.contains(name); }
+  Result<void> add(Result<ArrangedTensor> tensor) {
+    if (!tensor) return std::unexpected(tensor.error());
+    arranged_.push_back(*std::move(tensor));
+    return {};
+  }
 
   // Returns "model.layers.3." for a tensor of that layer.
   std::string prefix_of(TensorId tensor) const {
@@ -153,12 +158,19 @@ class FolderTensors {
     }
     if (kind == TensorKind::kBias && spec.shape.size() == 2) return take_expert_biases(spec);
     if (spec.is_optional && !has(name)) return {};
+    if (kind == TensorKind::kLoraFactor) {
+      TRY_ASSIGN(const size_t index, find(name));
+      return add(lora_factors(source_, index, spec, model_.layers[spec.id.layer].attention()));
+    }
     if (config_.type->has_fused_gate_up && is_gate_or_up(role)) return take_half(spec, name);
     TRY(take_whole(spec, name));
     ArrangedTensor& tensor = arranged_.back();
     const bool is_qkv = role == TensorRole::kQkv || role == TensorRole::kQkvBias;
     if (is_qkv && config_.type->has_qkv_by_head) {
       separate_qkv(model_.layers[spec.id.layer].attention(), tensor);
+    }
+    if (role == TensorRole::kQkv && config_.type->has_switch_keys) {
+      pair_query_rows(model_.layers[spec.id.layer].attention(), tensor);
     }
     if (kind == TensorKind::kMatrix && is_of_layer(role) && config_.type->has_transposed_matrices) {
       return transpose(name, tensor);
@@ -220,14 +232,10 @@ class FolderTensors {
         spec.id.role == TensorRole::kQkv || spec.id.role == TensorRole::kOutputGate;
     if (is_part && has(all)) {
       TRY_ASSIGN(const size_t index, find(all));
-      TRY_ASSIGN(ArrangedTensor tensor, split_qkvz(source_, index, spec, delta));
-      arranged_.push_back(std::move(tensor));
-      return {};
+      return add(split_qkvz(source_, index, spec, delta));
     }
     TRY_ASSIGN(const size_t index, find(name));
-    TRY_ASSIGN(ArrangedTensor tensor, state_tensor(source_, index, spec, delta));
-    arranged_.push_back(std::move(tensor));
-    return {};
+    return add(state_tensor(source_, index, spec, delta));
   }
 
   // Pairs the rows of Q, K and their biases. Rows that RoPE rotates together are half a head apart
@@ -323,10 +331,7 @@ class FolderTensors {
     const std::string name =
         prefix_of(spec.id) + std::string(own_name_of({TensorRole::kKvUp, spec.id.layer}));
     TRY_ASSIGN(const size_t index, find(name));
-    TRY_ASSIGN(ArrangedTensor tensor,
-               latent_up(source_, index, spec.id, model_.layers[spec.id.layer].attention()));
-    arranged_.push_back(std::move(tensor));
-    return {};
+    return add(latent_up(source_, index, spec.id, model_.layers[spec.id.layer].attention()));
   }
 
   // Takes the biases of the experts. Those of gate precede those of up.
@@ -363,9 +368,7 @@ class FolderTensors {
   // Takes the gate or up half of [n_experts, 2 · n_rows, n_cols], or of one such matrix.
   Result<void> take_half(const TensorSpec& spec, const std::string& name) {
     TRY_ASSIGN(const size_t index, find(name));
-    TRY_ASSIGN(ArrangedTensor tensor, gate_or_up_half(source_, index, spec));
-    arranged_.push_back(std::move(tensor));
-    return {};
+    return add(gate_or_up_half(source_, index, spec));
   }
 
   // Takes the rows of an indexer's queries or of its key from their common tensor.
@@ -373,12 +376,9 @@ class FolderTensors {
     const IndexerConfig& indexer = model_.layers[spec.id.layer].attention().indexer;
     const uint64_t n_queries = uint64_t{indexer.n_heads} * indexer.head_dim;
     TRY_ASSIGN(const size_t index, find(name));
-    TRY_ASSIGN(ArrangedTensor tensor,
-               rows_of_tensor(source_, index, spec,
-                              {spec.id.role == TensorRole::kIndexHeadKey ? n_queries : 0,
-                               n_queries + indexer.head_dim}));
-    arranged_.push_back(std::move(tensor));
-    return {};
+    return add(rows_of_tensor(
+        source_, index, spec,
+        {spec.id.role == TensorRole::kIndexHeadKey ? n_queries : 0, n_queries + indexer.head_dim}));
   }
 
   // Joins the pieces of the table of n-grams, and checks that the folder's numbers are those of
@@ -396,9 +396,7 @@ class FolderTensors {
       TRY_ASSIGN(const size_t index, find(name));
       TRY(check_numbers(source_, index, numbers));
     }
-    TRY_ASSIGN(ArrangedTensor tensor, joined_rows(source_, shards, spec));
-    arranged_.push_back(std::move(tensor));
-    return {};
+    return add(joined_rows(source_, shards, spec));
   }
 
   // Returns whether a tensor belongs to an MTP layer. Those follow the other layers.

@@ -132,6 +132,10 @@ struct ModelPreset : Geometry {
     float limit = 0;        // ExpertsConfig::limit
   };
   Joint joint = {};
+  struct Adapters {  // AdapterSwitch; control tokens and their substitutes have ids in a row
+    uint32_t n = 0, rank = 0, first_token = 0;
+  };
+  Adapters adapters = {};
 };
 
 std::span<const ModelPreset> model_presets();

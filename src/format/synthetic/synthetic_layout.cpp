@@ -135,7 +135,7 @@ class TensorMaker {
     const auto [role, layer] = spec.id;
     if (kind_of(role) == TensorKind::kNumbers) return ElementType::kI32;
     if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias ||
-        kind_of(role) == TensorKind::kConvKernel) {
+        kind_of(role) == TensorKind::kConvKernel || kind_of(role) == TensorKind::kLoraFactor) {
       return ElementType::kF32;
     }
     const bool is_fp4 = type_.most == ElementType::kMXFP4 || type_.most == ElementType::kNvFp4;
@@ -239,6 +239,18 @@ void add_delta_keys(const ModelPreset& p, const AddKey& add) {
   add("ssm.time_step_rank", uint64_t{d.n_value_heads});
   add("ssm.inner_size", uint64_t{d.n_value_heads} * d.value_dim);
   add("full_attention_interval", uint64_t{d.interval});
+}
+
+void add_adapter_keys(const ModelPreset::Adapters& a, const AddKey& add) {
+  std::vector<uint64_t> controls, substitutes;
+  for (uint32_t i = 0; i <= a.n; ++i) {
+    controls.push_back(a.first_token + i);
+    substitutes.push_back(a.first_token + a.n + 1 + i);
+  }
+  add("adapters.count", uint64_t{a.n});
+  add("adapters.lora_rank", uint64_t{a.rank});
+  add("adapters.token_ids_activate", std::move(controls));
+  add("adapters.token_ids_substitute", std::move(substitutes));
 }
 
 void add_hyper_keys(const ModelPreset& p, const AddKey& add) {
@@ -406,6 +418,7 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
   if (p.delta.kernel_size > 0) add_delta_keys(p, add);
   if (p.hyper.n_streams > 0) add_hyper_keys(p, add);
   if (p.joint.q_rank > 0) add_joint_keys(p, add);
+  if (p.adapters.n > 0) add_adapter_keys(p.adapters, add);
 }
 
 }  // namespace

@@ -42,6 +42,10 @@ constexpr FolderValue kUsual[] = {
     {"kv_source_layers", "attention.kv_source_layers"},
     {"expert_swiglu_limit_list", "swiglu_clamp_exp"},
     {"share_expert_swiglu_limit_list", "swiglu_clamp_shexp"},
+    {"num_adapters", "adapters.count"},
+    {"max_lora_rank", "adapters.lora_rank"},
+    {"adapter_token_ids", "adapters.token_ids_activate"},
+    {"adapter_substitute_token_ids", "adapters.token_ids_substitute"},
 };
 
 // Replaces all occurrences. Returns whether there was one.

@@ -15,7 +15,8 @@ constexpr std::string_view kMultimodalPrefixes[] = {
     "vision_encoder.", "vision_language_adapter.", "patch_merger.", "pre_mm_projector_norm."};
 constexpr std::string_view kStepPrefixes[] = {"vision_model.", "vit_large_projector."};
 // Ernie's and Mistral's names; others have the names of their families (MtpNames).
-constexpr std::string_view kHeadPrefixes[] = {"mtp.", "model.mtp_", "mtp_dspark."};
+constexpr std::string_view kHeadPrefixes[] = {"mtp.", "model.mtp_", "mtp_dspark.", "model.switch.",
+                                              "model.adapter_token_ids"};
 constexpr std::string_view kTaskPrefixes[] = {"cls.", "lm_head.", "pooler.", "bert.pooler."};
 
 bool starts_with_any(std::string_view name, std::span<const std::string_view> prefixes) {

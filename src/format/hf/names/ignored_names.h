@@ -8,8 +8,8 @@ namespace kvik::hf {
 bool is_multimodal_tensor(std::string_view name);
 // Returns whether a tensor of that name belongs to such a part of Step 3.7.
 bool is_multimodal_tensor_of_step(std::string_view name);
-// Returns whether a tensor belongs to a head that drafts tokens and is not used, whatever the
-// prefix of the model's tensors.
+// Returns whether a tensor belongs to a head that drafts tokens and is not used, or to the switch
+// of a Granite Switch, which computes nothing of its own, whatever the prefix of the others.
 bool is_of_unused_head(std::string_view name);
 // Returns whether a tensor of an encoder belongs to a head for another task.
 bool is_of_other_task(std::string_view name);

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "format/hf/tensor_shapes.h"
+
 namespace kvik::hf {
 namespace {
 
@@ -71,6 +73,39 @@ Result<ArrangedTensor> rows_of_tensor(const ModelSource& source, size_t index,
                  .n_bytes = spec.shape[0] * row_bytes};
   tensor.pieces = {{index, rows.first * row_bytes, tensor.info.n_bytes}};
   return tensor;
+}
+
+Result<ArrangedTensor> lora_factors(const ModelSource& source, size_t index, const TensorSpec& spec,
+                                    const AttentionConfig& attention) {
+  const TensorInfo& info = source.tensors()[index];
+  TRY(check_shape(info, {spec.shape[0] - 1, 1, spec.shape[1], spec.shape[2]}));
+  ArrangedTensor tensor = unchanged_tensor(source, index);
+  tensor.info.name = name_of(spec.id);
+  const bool is_paired = spec.id.role == TensorRole::kQLoraB || spec.id.role == TensorRole::kKLoraB;
+  const Arrangement floats = is_paired ? Arrangement::kPairedFloats : Arrangement::kFloats;
+  store_floats(tensor, floats);
+  tensor.arrangement = floats;  // of f32 factors, too, since zeros precede them
+  tensor.head_dim = attention.head_dim;
+  tensor.row_floats = spec.shape[2];
+  tensor.n_zeros = spec.shape[1] * spec.shape[2];
+  tensor.info.shape = spec.shape;
+  tensor.info.n_bytes += tensor.n_zeros * sizeof(float);
+  return tensor;
+}
+
+void pair_query_rows(const AttentionConfig& a, ArrangedTensor& tensor) {
+  const TensorInfo& info = tensor.info;
+  if (info.shape.size() != 2 || info.shape[0] != a.qkv_dim()) return;  // the loader refuses it
+  const uint64_t row_bytes = info.n_bytes / a.qkv_dim();
+  const uint64_t n_paired = uint64_t{a.q_dim() + a.kv_dim()} * row_bytes;
+  const size_t input = tensor.pieces.front().tensor;
+  tensor.pieces = {{input, 0, n_paired},
+                   {.tensor = input,
+                    .begin_byte = n_paired,
+                    .n_bytes = info.n_bytes - n_paired,
+                    .keeps_rows = true}};
+  tensor.arrangement = Arrangement::kPairedRows;
+  tensor.head_dim = a.head_dim;
 }
 
 }  // namespace kvik::hf

@@ -29,4 +29,13 @@ struct RowsInTensor {
 Result<ArrangedTensor> rows_of_tensor(const ModelSource& source, size_t index,
                                       const TensorSpec& spec, RowsInTensor rows);
 
+// Returns the factors of a model's own adapters after those of an adapter that changes nothing, as
+// GGUF files have them: [n, 1, rows, columns] of a folder, as f32. Rows of those of Q and K are
+// paired (Arrangement::kPairedRows).
+Result<ArrangedTensor> lora_factors(const ModelSource& source, size_t index, const TensorSpec& spec,
+                                    const AttentionConfig& attention);
+
+// Pairs the rows of Q and K, and not those of V, in a tensor of all three.
+void pair_query_rows(const AttentionConfig& attention, ArrangedTensor& tensor);
+
 }  // namespace kvik::hf
