@@ -34,7 +34,7 @@ struct FolderValue {
 // Names of an MTP layer's tensors in a folder. In all of them, "{}" is the number of the first
 // layer after the others.
 struct MtpNames {
-  std::string_view head_prefix;            // of tensors that only MTP layers have
+  std::string_view head_prefix = {};       // of tensors that only MTP layers have
   std::string_view layer_prefix;           // of the others
   std::span<const FolderName> names = {};  // names that differ from the usual ones
   bool is_in_model = true;                 // the prefix of the text model's tensors precedes them
@@ -112,6 +112,7 @@ struct FolderType {
   bool is_encoder = false;
   bool has_dense_modules = false;  // sentence-transformers may have Dense modules after pooling
   bool ends_with_global_layer = false;  // the last layer has full attention, whatever keys say
+  bool has_mtp_types = false;           // "mtp_layer_types" says whether MTP layers have a window
   std::string_view layers = "layers.";  // prefix of the number of a layer
   const MtpNames* mtp = &kLayerMtpNames;
   // The first rows of the table of positions are unused: as many as the padding token's id, and one
@@ -219,6 +220,8 @@ class KeyReader;
 
 // An MTP layer with the attention of the model and the feed-forward block of its last layer.
 Result<LayerConfig> usual_mtp_layer(const KeyReader& keys, const ModelConfig& config);
+// Returns an MTP layer with the usual attention and an MLP, in models with experts too.
+Result<LayerConfig> dense_mtp_layer(const KeyReader& keys, const ModelConfig& config);
 
 // A model family: the features that its files do not state themselves. Everything specific to a
 // family and its folders is in one file of families/.
@@ -251,7 +254,8 @@ struct Family {
   // Returns the config of the first MTP layer of a model that has some (ModelConfig::has_mtp_head);
   // null: such layers are ignored.
   Result<LayerConfig> (*mtp_layer)(const KeyReader& keys, const ModelConfig& config) = nullptr;
-  bool is_mtp_hidden_raw = false;  // ModelConfig::is_mtp_hidden_raw
+  bool is_mtp_hidden_raw = false;      // ModelConfig::is_mtp_hidden_raw
+  bool lacks_mtp_output_norm = false;  // ModelConfig::lacks_mtp_output_norm
   std::span<const FolderType> folders = {};
   // Tensor names that adapters refer to, for a family whose folders have other names, or are read
   // as those of another family.

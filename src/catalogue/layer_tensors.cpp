@@ -315,9 +315,9 @@ class LayerTensors {
   }
 
   void list_mtp_head() {
-    for (const TensorRole norm : {kMtpEmbeddingNorm, kMtpHiddenNorm, kMtpOutputNorm}) {
-      add(norm, {c_.model_dim});
-    }
+    add(kMtpEmbeddingNorm, {c_.model_dim});
+    add(kMtpHiddenNorm, {c_.model_dim});
+    if (!c_.lacks_mtp_output_norm) add(kMtpOutputNorm, {c_.model_dim});
     const uint64_t n_inputs = c_.eagle ? c_.eagle->taps.size() : 2;
     add(kMtpProjection, {c_.model_dim, n_inputs * c_.model_dim});
     if (c_.has_mtp_embedding) add(kMtpEmbedding, {c_.n_vocab, c_.model_dim});

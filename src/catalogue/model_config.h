@@ -442,6 +442,7 @@ struct ModelConfig {
   bool has_mtp_embedding = false, has_mtp_output = false;
   // The hidden states are those before the last norm, the model's and its own.
   bool is_mtp_hidden_raw = false;
+  bool lacks_mtp_output_norm = false;  // its output is not normalized
   // The MTP head is an EAGLE-3 head, which takes the place of the model's own.
   std::optional<EagleConfig> eagle = {};
   // The MTP head is an assistant.

@@ -387,6 +387,7 @@ Result<ModelConfig> read_config(const Metadata& metadata, DraftHeadKeys head_key
     c.layers.push_back(layer);
     c.has_mtp_head = true;
     c.is_mtp_hidden_raw = family->is_mtp_hidden_raw;
+    c.lacks_mtp_output_norm = family->lacks_mtp_output_norm;
   }
   TRY_ASSIGN(c.n_ctx_short_rope,
              keys.optional_count("rope.scaling.original_context_length", kMaxContext));
@@ -396,6 +397,11 @@ Result<ModelConfig> read_config(const Metadata& metadata, DraftHeadKeys head_key
 Result<LayerConfig> usual_mtp_layer(const KeyReader&, const ModelConfig& config) {
   return LayerConfig{.mixer = config.attention(),
                      .feed_forward = config.layers.back().feed_forward};
+}
+
+Result<LayerConfig> dense_mtp_layer(const KeyReader&, const ModelConfig& config) {
+  return LayerConfig{.mixer = config.attention(),
+                     .feed_forward = MlpConfig{.ffn_dim = config.ffn_dim}};
 }
 
 }  // namespace kvik

@@ -187,6 +187,10 @@ ResidualStream& MtpHeadBlock::begin(std::span<const Row> rows) {
 Rows MtpHeadBlock::end() {
   const ModelConfig& c = model_.config();
   const Rows outputs = buffers_.outputs.slice(0, x_.n_rows());
+  if (c.lacks_mtp_output_norm) {
+    copy_rows(x_.rows(), outputs);
+    return outputs;
+  }
   const bool has_others = c.is_mtp_hidden_raw || c.assistant;
   const Rows normed = has_others ? buffers_.normed.slice(0, x_.n_rows()) : outputs;
   backend_.rms_norm(x_.rows(), model_.mtp_head().output_norm.floats(), c.draft_dim(), c.norm_eps,

@@ -320,6 +320,11 @@ def with_other_keys(arch, key, config):
 
 # Prefixes and names of tensors of MTP layers that differ from the usual ones.
 MTP = {
+    "exaone-moe": ("mtp.", {"nextn.eh_proj.weight": "fc.weight", "nextn.enorm.weight": "pre_fc_norm_embedding.weight",
+                            "nextn.hnorm.weight": "pre_fc_norm_hidden.weight", "nextn.shared_head_norm.weight": "norm.weight",
+                            "nextn.embed_tokens.weight": "embed_tokens.weight", "nextn.shared_head_head.weight": "lm_head.weight"}),
+    "ernie4_5-moe": ("model.", {f"nextn.{part}.weight": f"mtp_{name}.0.weight" for part, name in (
+        ("enorm", "emb_norm"), ("hnorm", "hidden_norm"), ("eh_proj", "linear_proj"))}),
     "bailingmoe3": ("model.layers.{}.", {"nextn.shared_head_norm.weight": "final_layernorm.weight"}),
     "hy_v3": ("model.layers.{}.", {"nextn.shared_head_norm.weight": "final_layernorm.weight"}),
     "mimo2": ("model.mtp.layers.0.", {"nextn.shared_head_norm.weight": "final_layernorm.weight", "ffn_norm.weight": "pre_mlp_layernorm.weight"}),
@@ -338,8 +343,8 @@ MTP = {
 def mtp_name(arch, n_layers, part):
     """Returns the prefix of a tensor of an MTP layer, and its name if it differs from the usual one."""
     prefix, names = MTP[arch]
-    others = "1." if arch == "nemotron_h_moe" and part not in names else ""
-    return prefix.format(n_layers) + others, names.get(part)
+    others = {"nemotron_h_moe": "1.", "exaone-moe": "layers.0.", "ernie4_5-moe": "mtp_block.0."}
+    return prefix.format(n_layers) + ("" if part in names else others.get(arch, "")), names.get(part)
 
 
 def leave_out_mtp_layers(arch, metadata):

@@ -249,7 +249,7 @@ class Tensors:
             self.vec(p + f"ple_norm_{name}.weight", n_streams * dim, 1)
         self.mat(p + "ple_conv1d.weight", n_streams * dim, kernel, t=F32)
 
-    def mtp_layer(self, p, dim, own_vocab):
+    def mtp_layer(self, p, dim, own_vocab, has_output_norm):
         """Adds the tensors that an MTP head has in addition to those of a layer. own_vocab: rows of an embedding and a head of its own; 0: none."""
         if own_vocab:
             self.mat(p + "nextn.embed_tokens.weight", own_vocab, dim, gain=np.sqrt(dim))
@@ -257,7 +257,8 @@ class Tensors:
         self.mat(p + "nextn.eh_proj.weight", dim, 2 * dim)
         self.vec(p + "nextn.enorm.weight", dim, 1)
         self.vec(p + "nextn.hnorm.weight", dim, 1)
-        self.vec(p + "nextn.shared_head_norm.weight", dim, 1)
+        if has_output_norm:
+            self.vec(p + "nextn.shared_head_norm.weight", dim, 1)
 
     def stack_of_vectors(self, name, *shape, center=0):
         self.all.append((name, shape, F32, lambda: encode(center + 0.1 * self.rng.standard_normal(shape), F32)))

@@ -13,7 +13,8 @@ inline constexpr Family kBailingFamilies[] = {
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.eps = 1e-6},
      .experts =
-         ExpertTraits{.scoring = ExpertScoring::kSigmoid, .correction_bias = Presence::kOptional}},
+         ExpertTraits{.scoring = ExpertScoring::kSigmoid, .correction_bias = Presence::kOptional},
+     .mtp_layer = usual_mtp_layer},
 };
 
 }  // namespace kvik::families

@@ -9,14 +9,7 @@
 namespace kvik::families {
 
 Result<LayerConfig> step35_mtp_layer(const KeyReader& keys, const ModelConfig& config) {
-  const size_t n = config.n_listed_layers();
-  bool is_windowed = true;
-  if (keys.has("mtp.is_windowed")) {
-    TRY_ASSIGN(is_windowed, keys.flag("mtp.is_windowed", true));
-  } else if (keys.is_list("attention.sliding_window_pattern")) {
-    TRY_ASSIGN(const auto windowed, keys.flags("attention.sliding_window_pattern", n));
-    is_windowed = windowed[config.n_layers];
-  }
+  TRY_ASSIGN(const bool is_windowed, mtp_is_windowed(keys, config, true));
   LayerConfig layer{.mixer = attention_with(config, is_windowed ? Span::kWindow : Span::kAll),
                     .feed_forward = MlpConfig{.ffn_dim = config.ffn_dim}};
   TRY(set_limits(keys, config, config.n_layers, layer));

@@ -13,6 +13,7 @@
 #include "catalogue/limits.h"
 #include "format/hf/encoder.h"
 #include "format/hf/gguf_keys.h"
+#include "format/hf/keys/entry_keys.h"
 #include "format/hf/keys/expert_keys.h"
 #include "format/hf/keys/indexer_keys.h"
 #include "format/hf/keys/latent_keys.h"
@@ -161,7 +162,7 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
   TRY_ASSIGN(auto n_mtp_layers, config.number("num_nextn_predict_layers"));
-  if (out.type->has_step_keys) {
+  if (!out.type->mtp->sign.empty()) {  // the tensors decide
     out.n_left_out_layers = n_mtp_layers.value_or(0);
     n_mtp_layers.reset();
   }

@@ -277,6 +277,22 @@ TEST(HfConfig, layers_with_an_indexer_are_a_list_a_pattern_or_a_distance) {
   }
 }
 
+TEST(HfConfig, the_mtp_layer_of_k_exaone_has_the_type_that_is_listed_or_that_of_the_first_layer) {
+  const auto is_windowed = [](std::string_view first, std::string_view more) {
+    const FolderConfig c = read(
+        config("exaone_moe",
+               fmt::format(R"("num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":32,
+                       "sliding_window":32,"layer_types":["{}","full_attention",
+                       "sliding_attention","full_attention","sliding_attention","full_attention"]{})",
+                           first, more)));
+    return c.metadata.get_bool("exaone-moe.mtp.is_windowed").value();
+  };
+  EXPECT_EQ(is_windowed("sliding_attention", ""), true);
+  EXPECT_EQ(is_windowed("full_attention", ""), false);
+  EXPECT_EQ(is_windowed("full_attention", R"(,"mtp_layer_types":["sliding_attention"])"), true);
+  EXPECT_EQ(is_windowed("sliding_attention", R"(,"mtp_layer_types":["full_attention"])"), false);
+}
+
 TEST(HfConfig, the_numbers_of_ngrams_follow_from_a_seed_and_a_least_number_of_rows) {
   const auto qwen4 = [](std::string_view more) {
     return config("qwen4_exp_text",
