@@ -252,6 +252,31 @@ std::string minimax(const Calls& calls) {
   return text + "</minimax:tool_call>";
 }
 
+std::string minimax_element(std::string_view name, const json::value& value) {
+  const std::string_view prefix = "]<]minimax[>[";
+  std::string text = std::string(prefix).append("<").append(name).append(">");
+  if (const auto* list = value.if_array()) {
+    for (const json::value& item : *list) text += minimax_element("item", item);
+  } else if (const auto* object = value.if_object()) {
+    for (const auto& item : *object) text += minimax_element(item.key(), item.value());
+  } else {
+    text += plain(json::serialize(value));
+  }
+  return text.append(prefix).append("</").append(name).append(">");
+}
+
+std::string minimax_m3(const Calls& calls) {
+  std::string text = "]<]minimax[>[<tool_call>\n";
+  for (const ExpectedCall& call : calls) {
+    text += "]<]minimax[>[<invoke name=\"" + call.name + "\">";
+    for (const auto& [key, value] : call.arguments) {
+      text += minimax_element(key, json::parse(value));
+    }
+    text += "]<]minimax[>[</invoke>\n";
+  }
+  return text + "]<]minimax[>[</tool_call>";
+}
+
 std::string minicpm5_value(const std::string& value) {
   const json::value parsed = json::parse(value);
   if (!parsed.is_string()) return python_value(parsed);
@@ -326,6 +351,7 @@ const std::vector<ToolDialect>& tool_dialects() {
       {"cohere", "<|START_THINKING|>%<|END_THINKING|>", cohere, "<|START_ACTION|>[{\"a\": 1}]"},
       {"lfm2", kThink, lfm, "<|tool_call_start|>[f(1)]"},
       {"minimax", kThink, minimax, "<minimax:tool_call>\n<invoke>"},
+      {"minimax-m3", kThink, minimax_m3, "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke>"},
       {"minicpm5", kThink, minicpm5, "<function name=\"f\">no parameter"},
       {"harmony", kHarmonyReasoning, harmony, "<|channel|>commentary to=functions.f<|message|>[1]",
        true, kHarmonyText},

@@ -15,7 +15,6 @@ namespace kvik {
 namespace {
 
 using Values = CallSyntax::Values;
-using Kinds = std::set<std::string, std::less<>>;
 
 constexpr std::string_view kGemmaQuote = "<|\"|>";
 
@@ -26,6 +25,12 @@ constexpr size_t kMaxRuleBytes = 1 << 20;
 constexpr std::array<std::string_view, 12> kPlainKeys = {
     "type",    "properties", "required", "additionalProperties", "description", "title",
     "$schema", "$defs",      "$id",      "definitions",          "default",     "examples"};
+// Keywords of a list's schema that elements can follow.
+constexpr std::array<std::string_view, 8> kListKeys = {
+    "type", "items", "minItems", "description", "title", "default", "examples", "nullable"};
+// Maximum depth of elements in elements.
+constexpr int kMaxElementDepth = 8;
+constexpr int64_t kMaxElements = 64;  // of "minItems"
 // Keywords of a string's schema that do not constrain it; `format` is not enforced.
 constexpr std::array<std::string_view, 7> kRemarks = {
     "type", "description", "title", "default", "examples", "format", "nullable"};
@@ -70,6 +75,22 @@ bool has_foreign_reference(const Json& schema) {
   });
 }
 
+// Returns whether a parameter may have that name in every syntax.
+bool is_name(std::string_view name) {
+  constexpr std::string_view kMarks = "<>{}[]()=:,\"'` \n";
+  return !name.empty() && name.find_first_of(kMarks) == name.npos;
+}
+
+// Returns the names that a schema requires.
+Kinds required_of(const Json& schema) {
+  Kinds required;
+  const Json::List* names = list_of(find_field(schema, "required"));
+  for (size_t i = 0; names && i < names->size(); ++i) {
+    if (const auto* name = std::get_if<std::string>(&(*names)[i].value)) required.insert(*name);
+  }
+  return required;
+}
+
 GrammarNode between(std::string before, GrammarNode node, std::string_view after) {
   return GrammarNode::sequence({GrammarNode::of_text(std::move(before)), std::move(node),
                                 GrammarNode::of_text(std::string(after))});
@@ -94,6 +115,11 @@ class Writer {
   };
 
   std::optional<GrammarNode> parameter_of(const std::string& name, const Json& schema) const;
+  std::optional<GrammarNode> text_of(const Json& schema, const Kinds& kinds) const;
+  std::optional<GrammarNode> element_of(const std::string& name, const Json& schema,
+                                        int depth) const;
+  std::optional<GrammarNode> element_value(const Json& schema, int depth) const;
+  std::optional<GrammarNode> elements_of(const Json& schema, int depth) const;
   std::optional<GrammarNode> text_value(const Json& schema) const;
   GrammarNode any_text() const;
   GrammarNode quoted(GrammarNode text) const;
@@ -102,6 +128,7 @@ class Writer {
   // Returns the text that ends an unquoted string.
   std::string_view text_end() const {
     if (syntax_.values == Values::kGemma) return kGemmaQuote;
+    if (syntax_.values == Values::kElements) return kTagNamespace;
     std::string_view end = syntax_.after_value;
     end.remove_prefix(std::min(end.find_first_not_of('\n'), end.size()));
     return end.substr(0, end.find_last_not_of('\n') + 1);
@@ -193,8 +220,73 @@ bool has_plain_choices(const Json& schema) {
   return true;
 }
 
+// Returns a node for a text without quotes, of a parameter that may be a string.
+std::optional<GrammarNode> Writer::text_of(const Json& schema, const Kinds& kinds) const {
+  const bool is_union = kinds.size() > 1;
+  const bool is_kept = (!is_union || std::ranges::all_of(kinds, is_scalar)) &&
+                       has_plain_choices(schema) && !find_field(schema, "$ref");
+  return is_kept ? text_value(schema) : std::nullopt;
+}
+
+std::optional<GrammarNode> Writer::element_of(const std::string& name, const Json& schema,
+                                              int depth) const {
+  auto value = element_value(schema, depth);
+  if (!value) return std::nullopt;
+  return between(fmt::format("{}<{}>", kTagNamespace, name), std::move(*value),
+                 fmt::format("{}</{}>", kTagNamespace, name));
+}
+
+std::optional<GrammarNode> Writer::element_value(const Json& schema, int depth) const {
+  if (depth > kMaxElementDepth) return std::nullopt;
+  if (const Json* to = find_field(schema, "$ref")) {
+    const auto* name = std::get_if<std::string>(&to->value);
+    const Json* target = name ? follow_reference(root_, *name) : nullptr;
+    return target ? element_value(*target, depth + 1) : std::nullopt;
+  }
+  const Kinds kinds = kinds_of(root_, schema);
+  if (kinds.empty() || kinds.contains("string")) return text_of(schema, kinds);
+  if (std::ranges::all_of(kinds, is_scalar)) return json_value(schema);
+  if (kinds.size() > 1) return std::nullopt;
+  if (kinds.contains("object")) return elements_of(schema, depth + 1);
+  const Json::Fields& fields = *fields_of(&schema);
+  const bool is_plain = std::ranges::all_of(
+      fields, [](const Json::Field& field) { return is_one_of(kListKeys, field.name); });
+  const Json* items = find_field(schema, "items");
+  if (!is_plain || !items) return std::nullopt;
+  const Json* least = find_field(schema, "minItems");
+  const auto* n = least ? std::get_if<int64_t>(&least->value) : nullptr;
+  if (least && (!n || *n < 0 || *n > kMaxElements)) return std::nullopt;
+  auto item = element_of("item", *items, depth + 1);
+  if (!item) return std::nullopt;
+  return GrammarNode::repeat(std::move(*item), n ? static_cast<uint32_t>(*n) : 0,
+                             GrammarNode::kUnbounded);
+}
+
+// Returns a node for the elements of an object, in the order of its schema.
+std::optional<GrammarNode> Writer::elements_of(const Json& schema, int depth) const {
+  const Json::Fields& fields = *fields_of(&schema);
+  const bool is_plain = std::ranges::all_of(
+      fields, [](const Json::Field& field) { return is_one_of(kPlainKeys, field.name); });
+  const Json::Fields* properties = fields_of(find_field(schema, "properties"));
+  if (!is_plain || !properties) return std::nullopt;
+  const Kinds required = required_of(schema);
+  std::vector<GrammarNode> all;
+  for (const auto& [name, child] : *properties) {
+    if (!is_name(name)) return std::nullopt;
+    auto element = element_of(name, child, depth);
+    if (!element) return std::nullopt;
+    all.push_back(required.contains(name) ? std::move(*element)
+                                          : GrammarNode::repeat(std::move(*element), 0, 1));
+  }
+  const bool has_all = std::ranges::all_of(required, [&](const std::string& name) {
+    return find_field(*find_field(schema, "properties"), name);
+  });
+  return has_all ? std::optional(GrammarNode::sequence(std::move(all))) : std::nullopt;
+}
+
 std::optional<GrammarNode> Writer::parameter_of(const std::string& name, const Json& schema) const {
   if (has_foreign_reference(schema)) return std::nullopt;
+  if (syntax_.values == Values::kElements) return element_of(name, schema, 0);
   if (syntax_.values == Values::kPython) return between(name + "=", json_value(schema), "");
   const Kinds kinds = kinds_of(root_, schema);
   const bool may_be_text = kinds.empty() || kinds.contains("string");
@@ -208,10 +300,7 @@ std::optional<GrammarNode> Writer::parameter_of(const std::string& name, const J
     return between(fmt::format("{}{}{}", syntax_.key, name, after_key), json_value(schema),
                    syntax_.after_value);
   }
-  const bool is_union = kinds.size() > 1;
-  const bool is_kept = (!is_union || std::ranges::all_of(kinds, is_scalar)) &&
-                       has_plain_choices(schema) && !find_field(schema, "$ref");
-  auto text = is_kept ? text_value(schema) : std::nullopt;
+  auto text = text_of(schema, kinds);
   if (!text) return std::nullopt;
   if (is_gemma)
     return between(fmt::format("{}:{}", name, kGemmaQuote), std::move(*text), kGemmaQuote);
@@ -221,7 +310,7 @@ std::optional<GrammarNode> Writer::parameter_of(const std::string& name, const J
 
 // Returns a node for the parameters in order, where each optional one may be absent.
 GrammarNode Writer::body_of(std::vector<Parameter> parameters) {
-  if (syntax_.values == Values::kParameters) {
+  if (syntax_.values == Values::kParameters || syntax_.values == Values::kElements) {
     std::vector<GrammarNode> all;
     for (Parameter& each : parameters) {
       all.push_back(each.is_required ? std::move(each.node)
@@ -256,17 +345,12 @@ std::optional<GrammarNode> Writer::write() {
   const Json::Fields* properties = fields_of(find_field(root_, "properties"));
   const Json* more = find_field(root_, "additionalProperties");
   if ((!properties || properties->empty()) && fields_of(more)) return std::nullopt;
-  Kinds required;
-  const Json::List* names = list_of(find_field(root_, "required"));
-  for (size_t i = 0; names && i < names->size(); ++i) {
-    if (const auto* name = std::get_if<std::string>(&(*names)[i].value)) required.insert(*name);
-  }
+  Kinds required = required_of(root_);
   std::vector<Parameter> parameters;
   size_t bytes = 0;
   for (size_t i = 0; properties && i < properties->size(); ++i) {
     const auto& [name, schema] = (*properties)[i];
-    constexpr std::string_view kMarks = "<>{}[]()=:,\"'` \n";
-    if (name.empty() || name.find_first_of(kMarks) != name.npos) return std::nullopt;
+    if (!is_name(name)) return std::nullopt;
     auto parameter = parameter_of(name, schema);
     if (!parameter) return std::nullopt;
     bytes += n_bytes(*parameter);

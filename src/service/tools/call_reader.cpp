@@ -47,7 +47,8 @@ CallReader::State CallReader::push(char byte, std::vector<AnswerPart>& calls) {
     const Outcome outcome = take(byte);
     open_if_unambiguous();
     if (outcome == Outcome::kBroken) {
-      n_again_ = std::min(std::max(held_.size(), size_t{1}), text_.size());
+      const size_t n_held = elements_ ? elements_->n_held() : held_.size();
+      n_again_ = std::min(std::max(n_held, size_t{1}), text_.size());
       return State::kBroken;
     }
     const State state = settle(calls);
@@ -81,6 +82,7 @@ void CallReader::begin_call() {
   name_.clear();
   id_.clear();
   arguments_.clear();
+  elements_.reset();
   key_.reset();
   has_parameters_ = is_open_ = is_emitted_ = is_parameter_open_ = false;
   n_emitted_bytes_ = 0;
@@ -102,6 +104,7 @@ void CallReader::emit(std::vector<AnswerPart>& parts) {
 }
 
 std::string_view CallReader::arguments_so_far() const {
+  if (elements_) return elements_->json();
   if (!value_) return arguments_;
   if (step().kind == Kind::kArguments) return value_->json();
   const ValueReader::Member* member = find_member(kArgumentKeys);
@@ -113,6 +116,7 @@ std::string_view CallReader::arguments_so_far() const {
 
 // Opens the call at the first byte that makes it unambiguous.
 void CallReader::open_if_unambiguous() {
+  if (elements_ && elements_->json().size() > 1) is_open_ = true;
   if (is_open_ || !value_) return;
   if (step().kind == Kind::kArguments) {
     is_open_ = value_->is_object() && value_->json().size() > 1;
@@ -165,6 +169,8 @@ CallReader::Outcome CallReader::take(char byte) {
     case Kind::kArguments:
     case Kind::kJsonCall:
       return take_value(byte);
+    case Kind::kElements:
+      return take_elements(byte);
     case Kind::kCall:
     case Kind::kEnd:
       break;
@@ -339,6 +345,17 @@ CallReader::Outcome CallReader::take_value(char byte) {
     return is_other ? Outcome::kBroken : Outcome::kTaken;
   }
   return end_value() ? Outcome::kTaken : Outcome::kBroken;
+}
+
+CallReader::Outcome CallReader::take_elements(char byte) {
+  if (!elements_) elements_.emplace(schemas_.parameters_of(name_), step().mark);
+  const ElementReader::State state = elements_->push(byte);
+  if (state == ElementReader::State::kBroken) return Outcome::kBroken;
+  if (state == ElementReader::State::kMore) return Outcome::kTaken;
+  arguments_ = elements_->json();
+  elements_.reset();
+  go(step().to);
+  return Outcome::kTaken;
 }
 
 bool CallReader::end_value() {

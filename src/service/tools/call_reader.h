@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "service/answer_part.h"
+#include "service/tools/element_reader.h"
 #include "service/tools/tool_format.h"
 #include "service/tools/tool_schemas.h"
 #include "service/tools/value_reader.h"
@@ -58,6 +59,7 @@ class CallReader {
   Outcome take_word(char byte);
   Outcome take_text();
   Outcome take_value(char byte);
+  Outcome take_elements(char byte);
   bool end_value();
   bool take_json_call();
   bool end_word(std::string word);
@@ -80,6 +82,7 @@ class CallReader {
   size_t n_again_ = 0;
   std::string held_;  // an incomplete mark or word
   std::optional<ValueReader> value_;
+  std::optional<ElementReader> elements_;
   bool has_called_ = false;
   uint32_t n_whole_ = 0;
 

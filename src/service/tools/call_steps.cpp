@@ -15,17 +15,20 @@ using Values = CallSyntax::Values;
 using Unlisted = CallSyntax::Unlisted;
 using Marks = std::vector<std::string_view>;
 
-// Returns the marks in a text. Marks are separated by line breaks and by the edges of tags.
+// Returns the marks in a text. Marks are separated by line breaks and by the edges of tags, to
+// which a namespace before them belongs.
 Marks marks_in(std::string_view text) {
   Marks marks;
   size_t begin = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
-    const bool is_border = i == text.size() || text[i] == '\n' || text[i] == '<' ||
+    const bool is_namespace = text.substr(i).starts_with(kTagNamespace);
+    const bool is_border = i == text.size() || is_namespace || text[i] == '\n' || text[i] == '<' ||
                            (i > 0 && (text[i - 1] == '>' || text[i - 1] == ']'));
     if (!is_border) continue;
     const std::string_view mark = trimmed(text.substr(begin, i - begin));
     if (!mark.empty()) marks.push_back(mark);
     begin = i;
+    if (is_namespace) i += kTagNamespace.size();
   }
   return marks;
 }
@@ -113,7 +116,8 @@ void StepWriter::name() {
         {{syntax_.between, ahead(1)}, {syntax_.key, ahead(3)}, {first_mark(syntax_.end), kToCall}});
     return;
   }
-  const std::string_view mark = has_parameters ? first_mark(syntax_.between) : syntax_.between;
+  const bool has_tags = has_parameters || syntax_.values == Values::kElements;
+  const std::string_view mark = has_tags ? first_mark(syntax_.between) : syntax_.between;
   const bool has_id = !syntax_.id.empty();
   choice(Kind::kName, {{syntax_.id, ahead(1)}, {mark, ahead(has_id ? 2 : 1)}}).is_numbered =
       syntax_.has_numbered_names;
@@ -143,6 +147,9 @@ void StepWriter::arguments() {
       return;
     case Values::kParameters:
       parameters();
+      return;
+    case Values::kElements:
+      add({.kind = Kind::kElements, .mark = first_mark(syntax_.end)});
       return;
   }
 }
@@ -194,7 +201,7 @@ void StepWriter::quoted_value(uint8_t before_key) {
 
 // Adds the marks of `end` that are not read with the arguments.
 void StepWriter::end_call() {
-  if (syntax_.values == Values::kParameters) return;
+  if (syntax_.values == Values::kParameters || syntax_.values == Values::kElements) return;
   const bool has_bracket = syntax_.values != Values::kJson;
   for (const std::string_view each : marks_in(syntax_.end.substr(has_bracket ? 1 : 0))) {
     blanks_and_mark(each);

@@ -21,6 +21,7 @@ struct CallStep {
     kKey,        // a parameter's name, in the same way
     kText,       // a parameter's value, up to the mark; `style` determines its type
     kArguments,  // all arguments as one object
+    kElements,   // all arguments as elements, and `mark`, the tag after them
     kJsonCall,   // name and arguments as one JSON object
     kCall,       // the call is complete
     kEnd,        // no more calls

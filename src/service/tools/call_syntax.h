@@ -6,6 +6,9 @@
 
 namespace kvik {
 
+// The text before each tag of MiniMax M3, a part of the mark.
+inline constexpr std::string_view kTagNamespace = "]<]minimax[>[";
+
 // The syntax of tool calls, as the texts of which a call consists. An answer with two calls is
 //
 //   list_begin  begin name NAME between ARGUMENTS end  separator
@@ -21,8 +24,11 @@ struct CallSyntax {
     // its closing brace, and NAME is a JSON string
     kJsonCall,
     kParameters,  // for each parameter: key KEY after_key VALUE after_value; strings are unquoted
-    kPython,      // KEY=VALUE, …; `between` and `end` contain the parentheses
-    kGemma,       // KEY:VALUE,…, strings between <|"|>; `between` and `end` contain the braces
+    // for each parameter <KEY>VALUE</KEY>, where VALUE may consist of such elements: those of a
+    // list are called item. kTagNamespace precedes each tag.
+    kElements,
+    kPython,  // KEY=VALUE, …; `between` and `end` contain the parentheses
+    kGemma,   // KEY:VALUE,…, strings between <|"|>; `between` and `end` contain the braces
   };
   enum class Unlisted : uint8_t {
     kNever,  // list_begin is required

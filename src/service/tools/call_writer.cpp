@@ -101,8 +101,32 @@ class CallTextWriter {
     if (syntax_.has_json_arguments()) return given(json_arguments_of(call));
     if (!fields) return;
     if (syntax_.values == Values::kParameters) return parameters(*fields);
+    if (syntax_.values == Values::kElements) return elements(*fields);
     const std::string_view after_key = syntax_.values == Values::kPython ? "=" : ":";
     given(Notation{syntax_.values}.members(*fields, after_key));
+  }
+
+  void elements(const Json::Fields& fields) {
+    for (const auto& [name, data] : fields) element(name, data);
+  }
+
+  void element(std::string_view name, const Json& data) {
+    mark(kTagNamespace);
+    mark("<");
+    given(name);
+    mark(">");
+    if (const auto* fields = std::get_if<Json::Fields>(&data.value)) {
+      elements(*fields);
+    } else if (const auto* list = std::get_if<Json::List>(&data.value)) {
+      for (const Json& item : *list) element("item", item);
+    } else {
+      const auto* words = std::get_if<std::string>(&data.value);
+      given(words ? *words : to_json(data));
+    }
+    mark(kTagNamespace);
+    mark("</");
+    given(name);
+    mark(">");
   }
 
   void parameters(const Json::Fields& fields) {

@@ -193,9 +193,19 @@ bool ToolSchemas::is_string(std::string_view tool, std::string_view parameter) c
   return kinds.size() == 1 && kinds.contains("string");
 }
 
+const Json* ToolSchemas::parameters_of(std::string_view tool) const {
+  const auto found = tools_.find(tool);
+  const bool has_schema =
+      found != tools_.end() && std::holds_alternative<Json::Fields>(found->second.parameters.value);
+  return has_schema ? &found->second.parameters : nullptr;
+}
+
 std::string ToolSchemas::json_of(std::string_view tool, std::string_view parameter,
                                  std::string_view text) const {
-  const auto kinds = kinds_of_parameter(tool, parameter);
+  return json_of_kinds(kinds_of_parameter(tool, parameter), text);
+}
+
+std::string json_of_kinds(const Kinds& kinds, std::string_view text) {
   const std::string_view bare = trimmed(text);
   const bool is_known = !kinds.empty();
   for (const std::string_view kind : {"null", "boolean", "integer", "number", "array", "object"}) {

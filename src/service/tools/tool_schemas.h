@@ -24,12 +24,13 @@ class ToolSchemas {
   // Returns whether the tool is declared and its schema accepts these arguments (a JSON text).
   bool fits(std::string_view tool, std::string_view arguments) const;
 
+  // Returns the schema of the tool's parameters; null if there is none.
+  const Json* parameters_of(std::string_view tool) const;
+
   // Returns whether the schema allows only strings for this parameter.
   bool is_string(std::string_view tool, std::string_view parameter) const;
 
-  // Converts the text of a parameter to JSON: to the first type that the schema allows and the text
-  // can represent, otherwise to a string. Without a schema, text that looks like an object or a
-  // list is treated as such.
+  // Converts the text of a parameter to JSON, by the types that its schema allows.
   std::string json_of(std::string_view tool, std::string_view parameter,
                       std::string_view text) const;
 
@@ -44,9 +45,15 @@ class ToolSchemas {
   std::map<std::string, Tool, std::less<>> tools_;
 };
 
-// Returns the types ("string", "integer", …) that a schema allows, as far as its top level shows;
-// empty: any. References are resolved in `root`.
-std::set<std::string, std::less<>> kinds_of(const Json& root, const Json& schema);
+// The types ("string", "integer", …) that a schema allows; empty: any.
+using Kinds = std::set<std::string, std::less<>>;
+
+// Returns the types as far as the schema's top level shows. References are resolved in `root`.
+Kinds kinds_of(const Json& root, const Json& schema);
+
+// Converts a text to JSON: to the first of the types that it can represent, otherwise to a string.
+// If any type is allowed, text that looks like an object or a list is treated as such.
+std::string json_of_kinds(const Kinds& kinds, std::string_view text);
 
 // Returns the target of a reference such as "#/$defs/x" in `root`; null if it does not exist.
 const Json* follow_reference(const Json& root, std::string_view reference);

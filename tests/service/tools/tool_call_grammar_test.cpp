@@ -166,6 +166,9 @@ class ToolCallGrammars : public testing::TestWithParam<Template> {
           s.separator, s.answer_end(), s.key, s.after_key, s.after_value, s.after_json_key}) {
       if (!mark.empty() && std::ranges::find(marks, mark) == marks.end()) marks.emplace_back(mark);
     }
+    if (s.values == CallSyntax::Values::kElements) {
+      marks.push_back(std::string(kTagNamespace) + "</");
+    }
     return {form.form->rules, marks};
   }
 
