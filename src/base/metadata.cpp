@@ -4,6 +4,11 @@
 
 #include <array>
 #include <limits>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include "base/printable.h"
 
 namespace kvik {
 namespace {
@@ -19,10 +24,25 @@ constexpr std::array<const char*, 10> kKindNames = {"a bool",
                                                     "an array of floats",
                                                     "an array of strings"};
 
+// Returns a single value and a comma; nothing for a list.
+std::string shown(const Metadata::Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    return fmt::format("\"{}\", ", printable(*text));
+  }
+  return std::visit(
+      [](const auto& single) -> std::string {
+        if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(single)>>) {
+          return fmt::format("{}, ", single);
+        }
+        return {};
+      },
+      value);
+}
+
 std::unexpected<Error> wrong_type(std::string_view key, const Metadata::Value& value,
                                   std::string_view expected) {
-  return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is {}, expected {}", key,
-                                               kKindNames[value.index()], expected));
+  return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is {}{}, expected {}", key,
+                                               shown(value), kKindNames[value.index()], expected));
 }
 
 }  // namespace

@@ -46,8 +46,10 @@ Result<uint32_t> KeyReader::count(std::string_view key, uint64_t max, uint64_t f
 
 Result<uint32_t> KeyReader::optional_count(std::string_view key, uint64_t max) const {
   TRY_ASSIGN(const auto value, number(key));
-  if (value.value_or(0) == 0) return 0u;
-  return count(key, max);
+  const uint64_t n = value.value_or(0);
+  if (n <= max) return static_cast<uint32_t>(n);
+  return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is {}{}, expected 0 to {}",
+                                               full(key), n, place_of(key), max));
 }
 
 bool KeyReader::is_text(std::string_view key) const {
@@ -148,7 +150,8 @@ Result<std::vector<int64_t>> KeyReader::list(std::string_view key, size_t n) con
 Result<void> KeyReader::check_length(std::string_view key, size_t n, size_t expected) const {
   if (n == expected) return {};
   return fail(ErrorCode::kCorrupt,
-              fmt::format("metadata key '{}' has {} entries, expected {}", full(key), n, expected));
+              fmt::format("metadata key '{}' has {} {}, expected {}", full(key), n,
+                          n == 1 ? "entry" : "entries", expected));
 }
 
 Result<float> KeyReader::real(std::string_view key, double fallback) const {

@@ -427,6 +427,7 @@ struct ModelConfig {
   // The output of a layer is multiplied by a scale of that layer, if the file has it.
   bool has_layer_scales = false;
 
+  bool has_learned_rope = false;              // TensorRole::kRopeDivisors must be there
   std::optional<EncoderConfig> encoder = {};  // absent: the model generates text
   std::optional<Pooling> pooling = {};        // absent: the file states none
   std::optional<RerankerConfig> reranker = {};

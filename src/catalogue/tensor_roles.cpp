@@ -287,7 +287,7 @@ TensorTable::TensorTable(const ModelConfig& c)
   uint64_t n_pairs = 0;
   for (const RopeConfig& rope : c.ropes) n_pairs = std::max<uint64_t>(n_pairs, rope.n_dims / 2);
   specs_ = {{{kEmbedding}, {c.n_vocab, c.model_dim}},
-            {{kRopeDivisors}, {n_pairs}, true},
+            {{kRopeDivisors}, {n_pairs}, !c.has_learned_rope},
             {{kLongRopeDivisors}, {n_pairs}, true},
             {{kShortRopeDivisors}, {n_pairs}, true}};
   if (c.per_layer_dim) {

@@ -393,7 +393,7 @@ class ModelLoader {
 
   Result<void> load_rope_divisors(uint32_t n_ctx) {
     using enum TensorRole;
-    if (tensors_.has(kRopeDivisors)) {
+    if (config_.has_learned_rope || tensors_.has(kRopeDivisors)) {
       TRY_ASSIGN(model_->rope_divisors_, rope_divisors(kRopeDivisors));
     }
     if (!tensors_.has(kLongRopeDivisors) && !tensors_.has(kShortRopeDivisors)) return {};

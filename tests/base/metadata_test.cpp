@@ -88,14 +88,17 @@ TEST(Metadata, a_wrong_type_names_the_key_what_it_is_and_what_was_expected) {
   ASSERT_FALSE(value);
   EXPECT_EQ(value.error().code, ErrorCode::kCorrupt);
   EXPECT_EQ(value.error().message,
-            "metadata key 'string' is a string, expected an unsigned integer");
+            "metadata key 'string' is \"text\", a string, expected an unsigned integer");
   EXPECT_THAT(m.get_bool("uint").error().message, HasSubstr("expected a bool"));
-  EXPECT_THAT(m.get_float("bool").error().message, HasSubstr("is a bool"));
+  EXPECT_THAT(m.get_float("bool").error().message, HasSubstr("is true, a bool"));
   EXPECT_THAT(m.get_string("strings").error().message, HasSubstr("an array of strings"));
-  EXPECT_THAT(m.get_strings("string").error().message, HasSubstr("is a string"));
+  EXPECT_THAT(m.get_strings("string").error().message, HasSubstr("is \"text\", a string"));
   EXPECT_THAT(m.get_floats("uints").error().message, HasSubstr("array of unsigned"));
   EXPECT_THAT(m.get_ints("floats").error().message, HasSubstr("array of floats"));
   EXPECT_THAT(m.get_ints("bools").error().message, HasSubstr("array of bools"));
+  Metadata text;
+  text.insert("long", std::string(300, 'x'));
+  EXPECT_THAT(text.get_uint("long").error().message, HasSubstr("x…\", a string"));
   EXPECT_THAT(m.get_uint("ints").error().message, HasSubstr("array of signed"));
 }
 

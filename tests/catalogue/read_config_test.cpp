@@ -110,7 +110,7 @@ TEST(Config, each_key_of_the_wrong_type_is_named) {
         "rope.dimension_count", "attention.sliding_window"}) {
     const Error error = error_of(Keys("llama").set(key, std::string("many")));
     EXPECT_EQ(error.code, ErrorCode::kCorrupt);
-    EXPECT_THAT(error.message, HasSubstr(std::string("'llama.") + key + "' is a string"));
+    EXPECT_THAT(error.message, HasSubstr(std::string("'llama.") + key + "' is \"many\", a string"));
   }
   const Error error = error_of(Keys("llama").set("rope.scaling.type", uint64_t{1}));
   EXPECT_THAT(error.message, HasSubstr("'llama.rope.scaling.type'"));

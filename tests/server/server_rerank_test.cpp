@@ -1,4 +1,5 @@
-#include <gtest/gtest.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 
@@ -70,10 +71,12 @@ TEST_F(ServerRerank, wrong_fields_are_named) {
     EXPECT_EQ(response.status, 400) << c.body;
     EXPECT_EQ(string_at(json(response.body), "/error/param"), c.param) << response.body;
   }
-  const auto refused =
-      json(client().post("/v1/rerank", R"({"query":"a","documents":["b"],"top_n":-1})").body);
-  EXPECT_EQ(string_at(refused, "/error/message"),
-            "top_n is -1, expected an integer from 1 to 4294967295");
+  for (const char* top_n : {"-1", "0", "1.5"}) {
+    const std::string body = fmt::format(R"({{"query":"a","documents":["b"],"top_n":{}}})", top_n);
+    const auto refused = json(client().post("/v1/rerank", body).body);
+    EXPECT_THAT(string_at(refused, "/error/message"),
+                testing::EndsWith(", expected an integer from 1 to 4294967295"));
+  }
   EXPECT_TRUE(service.embedded().empty());
 }
 

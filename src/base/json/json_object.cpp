@@ -177,6 +177,8 @@ Result<std::string> JsonObject::required_text(std::string_view key) const {
 }
 
 Result<std::optional<JsonObject>> JsonObject::object(std::string_view key) const {
+  const json::value* value = find(key);
+  if (value && named_float(*value)) return unexpected_value(key, "an object");
   TRY_ASSIGN(const json::object* object, object_at(key));
   if (!object) return std::optional<JsonObject>();
   return std::optional(JsonObject(*object, file_, path_of(key)));

@@ -303,8 +303,9 @@ struct FileModule {
 std::unexpected<Error> is_none(std::string_view module, const ModelConfig& model) {
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("module {} does not exist in a model of architecture '{}' with {} "
-                          "layers: the adapter was made for another model",
-                          quoted(module), model.architecture, model.n_layers));
+                          "{}: the adapter was made for another model",
+                          quoted(module), model.architecture, model.n_layers,
+                          model.n_layers == 1 ? "layer" : "layers"));
 }
 
 // Returns the targets of a module with n_wrapped suffixes ".base_layer". PEFT wraps a module once

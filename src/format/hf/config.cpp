@@ -32,6 +32,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr const char* kFile = "config.json";
+constexpr const char* kScale = "routed_scaling_factor";
 
 // Models whose attention is bidirectional are a type of their own.
 Result<FamilyFolder> type_of(const JsonObject& config) {
@@ -296,6 +297,8 @@ json::value with_defaults(json::value config, const FolderType& type) {
   }
   auto defaults = parse_json_file(type.defaults, kFile);
   CHECK(defaults.has_value());
+  const json::value* scale = all.if_contains(kScale);
+  if (scale && scale->is_null()) all.erase(kScale);  // no factor is stated
   for (auto& member : defaults->get_object()) all.insert(member);
   const json::value* blocks = all.if_contains("layers_block_type");
   if (blocks && blocks->is_array() && !all.contains("num_hidden_layers")) {
@@ -329,7 +332,8 @@ Result<void> copy_value(const JsonObject& config, const FolderValue& of, GgufKey
     keys.text(of.gguf, *text);
   } else if (value->is_array()) {
     TRY_ASSIGN(auto numbers, config.reals(of.name));
-    if (!numbers.empty()) keys.reals(of.gguf, std::move(numbers));
+    if (numbers.empty()) return config.unexpected_value(of.name, "a value, or one for each layer");
+    keys.reals(of.gguf, std::move(numbers));
   } else if (value->is_double()) {
     TRY(add_real(config, of.name, of.gguf, keys));
   } else {
@@ -395,6 +399,9 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_scales(config, of, keys));
   TRY(read_windows(config, of, counts.n_layers, keys));
   for (const FolderValue& value : of.type->values) TRY(copy_value(config, value, keys));
+  out.values.assign(of.type->values.begin(), of.type->values.end());
+  std::ranges::stable_partition(
+      out.values, [&](const FolderValue& value) { return config.find(value.name) != nullptr; });
   if (of.type->has_ngrams) TRY(read_ngrams(config, keys));
   if (of.type->has_switch_keys) TRY(read_switch(config, keys));
   if (of.type->has_shared_indexers) TRY(read_shared_indexers(config, counts.n_layers, keys));

@@ -31,8 +31,9 @@ struct FolderConfig {
   std::optional<BlockFloats> block_floats;
   std::optional<bool> ties_embedding;  // the head is tied to the embedding
   std::vector<ConfigVector> vectors;
-  uint64_t n_left_out_layers = 0;  // MTP layers that the GGUF keys do not state
-  std::vector<uint64_t> end_ids;   // "eos_token_id"
+  std::vector<FolderValue> values;  // of the type, those first that the folder states
+  uint64_t n_left_out_layers = 0;   // MTP layers that the GGUF keys do not state
+  std::vector<uint64_t> end_ids;    // "eos_token_id"
   // rows at the beginning of an encoder's table of positions that no token has
   uint32_t n_unused_positions = 0;
   // of a reranker: rows of the output head that are its classifier

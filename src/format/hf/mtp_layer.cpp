@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -34,29 +34,29 @@ void extend_lists(const ModelConfig& model, Metadata& metadata) {
   }
 }
 
-Result<ModelConfig> read_named(const FolderType& type, const Metadata& metadata) {
-  auto config = read_config(metadata);
+Result<ModelConfig> read_named(const FolderConfig& folder) {
+  auto config = read_config(folder.metadata);
   if (config) return config;
-  const auto architecture = metadata.get_string("general.architecture").value_or(std::nullopt);
   return std::unexpected(
-      with_config_names(std::move(config).error(), architecture.value_or(""), type));
+      with_config_names(std::move(config).error(), folder.architecture, folder.values));
 }
 
 }  // namespace
 
-Result<ModelConfig> read_with_mtp_layer(const ModelSource& tensors, const FolderType& type,
-                                        Metadata& metadata) {
-  TRY_ASSIGN(const ModelConfig model, read_named(type, metadata));
-  if (!find_family(model.architecture)->mtp_layer || type.mtp->sign.empty()) return model;
-  const std::string sign = fmt::format(fmt::runtime(type.mtp->sign), model.n_layers);
+Result<ModelConfig> read_with_mtp_layer(const ModelSource& tensors, FolderConfig& folder) {
+  TRY_ASSIGN(const ModelConfig model, read_named(folder));
+  const std::string_view form = folder.type->mtp->sign;
+  if (!find_family(model.architecture)->mtp_layer || form.empty()) return model;
+  const std::string sign = fmt::format(fmt::runtime(form), model.n_layers);
   const bool is_there = std::ranges::any_of(tensors.tensors(), [&](const TensorInfo& tensor) {
     return tensor.name == sign || tensor.name.ends_with("." + sign);
   });
   if (!is_there) return without_mtp_head(model);
+  Metadata& metadata = folder.metadata;
   metadata.replace(model.architecture + ".nextn_predict_layers", uint64_t{1});
   metadata.replace(model.architecture + ".block_count", uint64_t{model.n_layers} + 1);
   extend_lists(model, metadata);
-  return read_named(type, metadata);
+  return read_named(folder);
 }
 
 }  // namespace kvik::hf

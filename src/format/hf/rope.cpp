@@ -36,6 +36,14 @@ Result<double> positive(const JsonObject& fields, std::string_view key,
   return fields.unexpected_value(key, "a number > 0");
 }
 
+// Returns the factor of rotated queries and keys. A large one would make scores infinite.
+Result<double> attention_factor(const JsonObject& scaling, double usual) {
+  constexpr double kMost = 1000;
+  TRY_ASSIGN(const double factor, positive(scaling, "attention_factor", usual));
+  if (factor <= kMost) return factor;
+  return scaling.unexpected_value("attention_factor", fmt::format("at most {}", kMost));
+}
+
 std::vector<float> as_floats(const std::vector<double>& values) {
   return std::vector<float>(values.begin(), values.end());
 }
@@ -86,7 +94,7 @@ Result<void> read_yarn(const JsonObject& scaling, const Rope& rope) {
   if (mscale && mscale_all_dim && *mscale != 0 && *mscale_all_dim != 0) {
     magnitude = yarn_magnitude(factor, *mscale) / yarn_magnitude(factor, *mscale_all_dim);
   }
-  TRY_ASSIGN(magnitude, positive(scaling, "attention_factor", magnitude));
+  TRY_ASSIGN(magnitude, attention_factor(scaling, magnitude));
   rope.keys.text("rope.scaling.type", "yarn");
   rope.keys.real("rope.scaling.factor", factor);
   rope.keys.number("rope.scaling.original_context_length", original.value_or(rope.n_ctx));
@@ -122,7 +130,7 @@ Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, 
   }
   const double stretch = static_cast<double>(rope.n_ctx) / original;
   const double usual = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(original)) : 1;
-  TRY_ASSIGN(const double magnitude, positive(scaling, "attention_factor", usual));
+  TRY_ASSIGN(const double magnitude, attention_factor(scaling, usual));
   rope.keys.number("rope.scaling.original_context_length", original);
   rope.keys.real("rope.scaling.attn_factor", magnitude);
   return {};
@@ -227,9 +235,9 @@ Result<void> read_rope(const JsonObject& config, const Family& family, RopeHead 
   if (share > 1) return partial.unexpected_value("partial_rotary_factor", "at most 1");
   if (family.attention.is_latent) share = 1;  // head.n_dims are the rotated ones
   TRY_ASSIGN(const auto n_stated, config.number("rotary_dim"));
-  if (n_stated.value_or(0) > head.n_dims) {
-    return config.unexpected_value("rotary_dim",
-                                   fmt::format("at most the {} of a head", head.n_dims));
+  if (n_stated && (*n_stated == 0 || *n_stated > head.n_dims || *n_stated % 2 != 0)) {
+    return config.unexpected_value(
+        "rotary_dim", fmt::format("an even number up to the {} of a head", head.n_dims));
   }
   const auto n_dims =
       n_stated ? static_cast<uint32_t>(*n_stated) : static_cast<uint32_t>(head.n_dims * share);

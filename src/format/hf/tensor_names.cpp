@@ -473,7 +473,7 @@ Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig
   if (find_family(config.architecture)->activation == Activation::kXielu) {
     TRY(read_xielu(source, config.architecture, config.metadata));
   }
-  TRY_ASSIGN(const ModelConfig model, read_with_mtp_layer(source, *config.type, config.metadata));
+  TRY_ASSIGN(const ModelConfig model, read_with_mtp_layer(source, config));
   if (config.block_floats) TRY(join_block_floats(source, *config.block_floats));
   if (config.quantization) {
     TRY(group_tensors(source, *config.quantization, bias_names(*config.type, model)));

@@ -156,7 +156,7 @@ TEST(LayerKinds, lists_of_another_length_are_refused_by_name) {
 
 TEST(LayerKinds, a_layer_that_none_can_lend_k_and_v_is_refused) {
   EXPECT_THAT(Keys().set("attention.shared_kv_layers", uint64_t{10}).error(),
-              HasSubstr("'gemma4.attention.shared_kv_layers' is 10, expected 1 to 9"));
+              HasSubstr("'gemma4.attention.shared_kv_layers' is 10, expected 0 to 9"));
   // The four that are left all have a window.
   EXPECT_THAT(
       Keys().set("attention.shared_kv_layers", uint64_t{6}).error(),

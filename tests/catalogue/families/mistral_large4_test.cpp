@@ -50,8 +50,9 @@ TEST(MistralLarge4, layers_without_rope_have_only_the_latent_vector_as_k) {
   EXPECT_THAT(table.find({kKvDown, 1})->shape, ElementsAre(40, 96));
   EXPECT_THAT(table.find({kKvDown, 2})->shape, ElementsAre(32, 96));
   EXPECT_THAT(table.find({kKUp, 2})->shape, ElementsAre(6, 32, 24));
+  EXPECT_FALSE(table.find({kRopeDivisors})->is_optional);
   EXPECT_THAT(error_of(large4_keys().set("rope.layers", std::vector<bool>{true})).message,
-              HasSubstr("'mistral-large4.rope.layers' has 1 entries, expected 12"));
+              HasSubstr("'mistral-large4.rope.layers' has 1 entry, expected 12"));
 }
 
 TEST(MistralLarge4, an_indexer_reads_the_hidden_state_and_scales_its_queries) {

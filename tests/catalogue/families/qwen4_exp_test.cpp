@@ -107,11 +107,17 @@ TEST(Qwen4Exp, impossible_values_are_refused) {
   EXPECT_THAT(message(qwen4_keys().set("attention.indexer.key_length", uint64_t{6})),
               HasSubstr("key_length' is 6, expected at least the 8 RoPE dimensions"));
   EXPECT_THAT(message(qwen4_keys().set("ple.layers", list({3}))),
-              HasSubstr("ple.layers' is 3, expected a recurrent layer"));
+              HasSubstr("ple.layers' has layer 3, counted from 0, expected a recurrent layer"));
   EXPECT_THAT(message(qwen4_keys().set("ple.layers", list({1, 2}))),
               HasSubstr("ple.layers' has 2 entries, expected 1"));
   EXPECT_THAT(message(qwen4_keys().set("ple.head_offsets", list({0, 100}))),
               HasSubstr("head_offsets' holds 100 after 101 rows, expected at least 101"));
+  EXPECT_THAT(message(qwen4_keys().set("ple.head_vocab_sizes", list({101, 0}))),
+              HasSubstr("head_vocab_sizes' holds 0, expected 1 to"));
+  EXPECT_THAT(message(qwen4_keys().set("ple.conv_kernel", uint64_t{1})),
+              HasSubstr("ple.conv_kernel' is 1, expected at least 2"));
+  EXPECT_THAT(message(qwen4_keys().set("ple.eos_token_id", uint64_t{1} << 31)),
+              HasSubstr("ple.eos_token_id' is 2147483648, expected 0 to"));
   EXPECT_THAT(message(qwen4_keys().set("ple.row_count", uint64_t{200})),
               HasSubstr("row_count' is 200, expected at least 204"));
   EXPECT_THAT(message(qwen4_keys().set("ssm.output_gate", std::string("tanh"))),

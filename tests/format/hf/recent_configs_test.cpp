@@ -320,7 +320,13 @@ TEST(HfConfig, the_numbers_of_ngrams_follow_from_a_seed_and_a_least_number_of_ro
                   "expected one layer, counted from 1"),
         std::pair(R"("ple_layer_ids":[2])", "eos_token_id"),
         std::pair(R"("ple_layer_ids":[2],"eos_token_id":1,"ple_embed_dim":30)",
-                  "heads that share 30 columns evenly")}) {
+                  "'ple_embed_dim' is 30, expected a multiple of the 4 heads"),
+        std::pair(R"("ple_layer_ids":[2],"eos_token_id":1,"ngram_size":1)",
+                  "'ngram_size' is 1, expected 2 to 8"),
+        std::pair(R"("ple_layer_ids":[2],"eos_token_id":1,"ngram_size":8,"heads_per_ngram":200)",
+                  "'heads_per_ngram' is 200, expected at most 256 heads for 7 sizes"),
+        std::pair(R"("ple_layer_ids":[2],"eos_token_id":1,"ngram_vocab_size_base":2000000000)",
+                  "'ngram_vocab_size_base' is 2000000000, expected at most")}) {
     EXPECT_THAT(error_of(qwen4(more)).message, HasSubstr(message)) << more;
   }
 }

@@ -40,6 +40,11 @@ inline constexpr FolderKey kMiniMaxM3Keys[] = {
     {"shared_intermediate_size", "shared_expert_intermediate_size"},
 };
 inline constexpr FolderValue kMiniMaxM3Values[] = {
+    {"sparse_attention_config.sparse_num_index_heads", "attention.indexer.head_count"},
+    {"sparse_attention_config.sparse_index_dim", "attention.indexer.key_length"},
+    {"sparse_attention_config.sparse_topk_blocks", "attention.indexer.top_k"},
+    {"sparse_attention_config.sparse_block_size", "attention.indexer.block_size"},
+    {"sparse_attention_config.sparse_local_block", "attention.indexer.local_blocks"},
     {"index_n_heads", "attention.indexer.head_count"},
     {"index_head_dim", "attention.indexer.key_length"},
     {"index_topk_blocks", "attention.indexer.top_k"},

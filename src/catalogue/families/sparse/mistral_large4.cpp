@@ -62,6 +62,7 @@ Result<void> finish_mistral_large4(const KeyReader& keys, ModelConfig& config) {
   for (LayerConfig& layer : config.layers) {
     std::get<AttentionConfig>(layer.mixer).has_ssmax = true;
   }
+  config.has_learned_rope = true;
   return {};
 }
 

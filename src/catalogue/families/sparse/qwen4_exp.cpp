@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -49,7 +50,8 @@ Result<NgramConfig> read_ngrams(const KeyReader& keys, const ModelConfig& c) {
   TRY_ASSIGN(const auto layers, keys.integers(kNgramLayers, 1));
   g.layer = static_cast<uint32_t>(std::min<uint64_t>(layers.front(), c.n_layers));
   if (g.layer >= c.n_layers || !std::holds_alternative<DeltaConfig>(c.layers[g.layer].mixer)) {
-    return fail(ErrorCode::kUnsupported, fmt::format("'{}' is {}, expected a recurrent layer",
+    return fail(ErrorCode::kUnsupported, fmt::format("'{}' has layer {}, counted from 0, "
+                                                     "expected a recurrent layer",
                                                      keys.full(kNgramLayers), layers.front()));
   }
   TRY_ASSIGN(g.n_tokens, keys.count("ple.ngram_size", kMaxNgram));
@@ -57,10 +59,11 @@ Result<NgramConfig> read_ngrams(const KeyReader& keys, const ModelConfig& c) {
   TRY_ASSIGN(g.kernel_size, keys.count("ple.conv_kernel", kMaxTaps));
   TRY_ASSIGN(g.row_dim, keys.count("embedding_length_per_layer_input", kMaxHeadDim));
   TRY_ASSIGN(g.end_token, keys.optional_count("ple.eos_token_id", c.n_vocab - 1));
-  if (g.n_tokens < 2 || g.kernel_size < 2) {
+  for (const auto& [key, n] :
+       {std::pair("ple.ngram_size", g.n_tokens), std::pair("ple.conv_kernel", g.kernel_size)}) {
+    if (n >= 2) continue;
     return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}' is {} with {} taps, expected 2 or more of both",
-                            keys.full("ple.ngram_size"), g.n_tokens, g.kernel_size));
+                fmt::format("'{}' is {}, expected at least 2", keys.full(key), n));
   }
   if (uint64_t{g.n_heads()} * g.row_dim > kMaxDim) {
     return fail(ErrorCode::kCorrupt,
@@ -69,7 +72,14 @@ Result<NgramConfig> read_ngrams(const KeyReader& keys, const ModelConfig& c) {
                             kMaxDim));
   }
   TRY_ASSIGN(g.multipliers, keys.integers(kMultipliers, g.n_tokens));
-  TRY_ASSIGN(g.rows, keys.counts(kRows, g.n_heads(), kMaxRows));
+  TRY_ASSIGN(const auto rows, keys.integers(kRows, g.n_heads()));
+  for (const uint64_t n : rows) {
+    if (n < 1 || n > kMaxRows) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}' holds {}, expected 1 to {}", keys.full(kRows), n, kMaxRows));
+    }
+    g.rows.push_back(static_cast<uint32_t>(n));
+  }
   TRY_ASSIGN(const auto offsets, keys.integers(kOffsets, g.n_heads()));
   for (const uint64_t offset : offsets) {
     g.offsets.push_back(static_cast<uint32_t>(std::min(offset, kMaxRows)));

@@ -84,17 +84,17 @@ Result<void> check_sparse_keys(const JsonObject& sparse) {
   return sparse.unexpected_value("sparse_init_block", "0", ErrorCode::kUnsupported);
 }
 
-Result<void> flatten(const JsonObject& sparse, json::object& all) {
+// Gives the keys the names that their errors have.
+Result<void> flatten(const JsonObject& sparse, uint32_t n_layers, json::object& all) {
   TRY(check_sparse_keys(sparse));
-  for (const auto& [name, usual] : {std::pair("sparse_num_index_heads", "index_n_heads"),
-                                    {"sparse_index_dim", "index_head_dim"},
-                                    {"sparse_block_size", "index_block_size"},
-                                    {"sparse_topk_blocks", "index_topk_blocks"},
-                                    {"sparse_local_block", "index_local_blocks"}}) {
-    if (const json::value* value = sparse.find(name)) all[usual] = *value;
-  }
-  TRY_ASSIGN(const auto layers, sparse.numbers("sparse_attention_freq"));
+  for (const auto& member : sparse.all()) all[sparse.path_of(member.key())] = member.value();
+  constexpr const char* kFrequency = "sparse_attention_freq";
+  TRY_ASSIGN(const auto layers, sparse.numbers(kFrequency));
   if (layers.empty() || all.contains(kLayerTypes)) return {};
+  if (layers.size() != n_layers) {
+    return sparse.unexpected_value(kFrequency,
+                                   fmt::format("0 or 1 for each of {} layers", n_layers));
+  }
   json::array types;
   for (const uint64_t is_sparse : layers) types.emplace_back(is_sparse ? kSparseLayer : kFullLayer);
   all[kLayerTypes] = std::move(types);
@@ -109,7 +109,8 @@ Result<json::value> with_sparse_keys(json::value config) {
     TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, "config.json"));
     TRY_ASSIGN(const auto sparse, stated.object("sparse_attention_config"));
     if (!sparse) return config;
-    TRY(flatten(*sparse, all));
+    TRY_ASSIGN(const uint32_t n_layers, stated.count("num_hidden_layers", kMaxLayers));
+    TRY(flatten(*sparse, n_layers, all));
   }
   return json::value(std::move(all));
 }

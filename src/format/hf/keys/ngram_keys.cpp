@@ -44,13 +44,22 @@ Result<void> read_ngrams(const JsonObject& config, GgufKeys& keys) {
   TRY_ASSIGN(const uint32_t base, config.count("ngram_vocab_size_base", kMaxRows));
   TRY_ASSIGN(const uint32_t multiple, config.count("make_ngram_vocab_size_divisible_by", kMaxRows));
   TRY_ASSIGN(const auto seed, config.number("seed"));
+  if (n_tokens < 2) {
+    return config.unexpected_value("ngram_size", fmt::format("2 to {}", kMaxNgram));
+  }
   const uint64_t n_heads = (n_tokens - 1) * heads_per_size;
-  if (n_heads == 0 || n_heads > kMaxNgramHeads || dim % n_heads != 0 ||
-      n_heads * uint64_t{base} > kMaxRows) {
+  if (n_heads > kMaxNgramHeads) {
+    return config.unexpected_value("heads_per_ngram", fmt::format("at most {} heads for {} sizes",
+                                                                  kMaxNgramHeads, n_tokens - 1));
+  }
+  if (dim % n_heads != 0 || dim / n_heads > kMaxHeadDim) {
     return config.unexpected_value(
-        "heads_per_ngram",
-        fmt::format("heads that share {} columns evenly and have at most {} rows together", dim,
-                    kMaxRows));
+        width, fmt::format("a multiple of the {} heads, up to {} for each", n_heads, kMaxHeadDim));
+  }
+  if (n_heads * uint64_t{base} > kMaxRows) {
+    return config.unexpected_value(
+        "ngram_vocab_size_base",
+        fmt::format("at most {} for each of {} heads", kMaxRows / n_heads, n_heads));
   }
   const std::vector<uint64_t> rows = primes_from(base, n_heads);
   std::vector<uint64_t> offsets = ngram_offsets(rows);

@@ -38,6 +38,11 @@ constexpr FolderValue kUsual[] = {
     {"final_logit_softcapping", "final_logit_softcapping"},
     {"attn_logit_softcapping", "attn_logit_softcapping"},
     {"indexer_types", "attention.indexer.types"},
+    {"full_attention_interval", "full_attention_interval"},
+    {"ple_layer_ids", "ple.layers"},
+    {"ngram_size", "ple.ngram_size"},
+    {"heads_per_ngram", "ple.heads_per_ngram"},
+    {"ple_conv_kernel_size", "ple.conv_kernel"},
     {"no_rope_layers", "rope.layers"},
     {"kv_source_layers", "attention.kv_source_layers"},
     {"expert_swiglu_limit_list", "swiglu_clamp_exp"},
@@ -60,8 +65,9 @@ bool replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 }  // namespace
 
-Error with_config_names(Error error, std::string_view architecture, const FolderType& type) {
-  std::vector<FolderValue> names(type.values.begin(), type.values.end());  // these precede
+Error with_config_names(Error error, std::string_view architecture,
+                        std::span<const FolderValue> values) {
+  std::vector<FolderValue> names(values.begin(), values.end());  // these precede
   names.insert(names.end(), std::begin(kUsual), std::end(kUsual));
   bool is_named = false;
   for (const auto& [name, gguf] : names) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "base/result.h"
@@ -9,6 +10,7 @@ namespace kvik::hf {
 
 // Returns the error of reading a folder's config with the names of config.json in place of those of
 // GGUF keys.
-Error with_config_names(Error error, std::string_view architecture, const FolderType& type);
+Error with_config_names(Error error, std::string_view architecture,
+                        std::span<const FolderValue> values);
 
 }  // namespace kvik::hf
