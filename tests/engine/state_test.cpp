@@ -152,7 +152,7 @@ TEST_P(State, a_sequence_preempted_in_its_answer_resumes_at_its_state) {
   const std::string_view family = GetParam();
   const bool has_room_for_a_snapshot = family == "test-qwen35" || family == "test-qwen3next";
   uint64_t n_preemptions = 0;
-  for (uint32_t n_pages = 180; n_preemptions == 0 && n_pages >= 40; n_pages -= 10) {
+  for (uint32_t n_pages = 180; n_preemptions == 0 && n_pages >= 10; n_pages -= 10) {
     TinyEngineOptions options = options_for(GetParam(), n_pages);
     options.speculation = kNoSpeculation;
     EngineRig rig(options);
