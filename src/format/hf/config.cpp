@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/json/json_object.h"
 #include "catalogue/limits.h"
+#include "format/hf/config_file.h"
 #include "format/hf/encoder.h"
 #include "format/hf/gguf_keys.h"
 #include "format/hf/keys/entry_keys.h"
@@ -31,7 +32,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kFile = "config.json";
 constexpr const char* kScale = "routed_scaling_factor";
 
 // Models whose attention is bidirectional are a type of their own.
@@ -41,8 +41,9 @@ Result<FamilyFolder> type_of(const JsonObject& config) {
   const json::value* reach = config.find("use_bidirectional_attention");
   if (reach && reach->is_bool() && reach->get_bool()) *type += " (bidirectional)";
   if (const FamilyFolder found = find_folder_type(*type); found.type) return found;
-  return fail(ErrorCode::kUnsupported, fmt::format("{}: model type {} is not supported; known: {}",
-                                                   kFile, quoted(*type), known_model_types()));
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("{}: model type {} is not supported; known: {}", kConfigFile,
+                          quoted(*type), known_model_types()));
 }
 
 // Returns the name of an activation in config.json.
@@ -247,7 +248,7 @@ Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufK
 
 // Returns the config of the text model: all of config.json or a part of it.
 Result<json::value> text_config(json::value parsed) {
-  TRY_ASSIGN(const JsonObject whole, JsonObject::of(parsed, kFile));
+  TRY_ASSIGN(const JsonObject whole, JsonObject::of(parsed, kConfigFile));
   TRY_ASSIGN(const auto type, whole.text("model_type"));
   TRY_ASSIGN(const auto part, whole.object("text_config"));
   if (!part || (type && find_folder_type(*type).type)) return parsed;
@@ -262,8 +263,9 @@ Result<json::value> text_config(json::value parsed) {
     if (type != of.type->multimodal_type) {
       return fail(
           ErrorCode::kUnsupported,
-          fmt::format("{}: model type {} with a part of type {} is not supported; known: {}", kFile,
-                      quoted(type.value_or("")), of.type->model_type, known_model_types()));
+          fmt::format("{}: model type {} with a part of type {} is not supported; known: {}",
+                      kConfigFile, quoted(type.value_or("")), of.type->model_type,
+                      known_model_types()));
     }
   }
   for (const char* key :
@@ -295,7 +297,7 @@ json::value with_defaults(json::value config, const FolderType& type) {
     if (!value || (key.replaces ? value->is_null() : all.contains(key.usual))) continue;
     all[key.usual] = only_value(json::value(*value));
   }
-  auto defaults = parse_json_file(type.defaults, kFile);
+  auto defaults = parse_json_file(type.defaults, kConfigFile);
   CHECK(defaults.has_value());
   const json::value* scale = all.if_contains(kScale);
   if (scale && scale->is_null()) all.erase(kScale);  // no factor is stated
@@ -353,7 +355,7 @@ bool is_fixed_value(const json::value& value, const json::value& expected) {
 // Checks that keys have the only value that is supported, or are absent.
 Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
   if (type.fixed.empty()) return {};
-  const auto fixed = parse_json_file(type.fixed, kFile);
+  const auto fixed = parse_json_file(type.fixed, kConfigFile);
   CHECK(fixed.has_value());
   for (const auto& member : fixed->get_object()) {
     const json::value* value = config.all().if_contains(member.key());
@@ -367,16 +369,16 @@ Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
 }  // namespace
 
 Result<FolderConfig> read_folder_config(std::string_view text) {
-  TRY_ASSIGN(json::value parsed, parse_json_file(text, kFile));
+  TRY_ASSIGN(json::value parsed, parse_json_file(text, kConfigFile));
   TRY_ASSIGN(json::value stated, text_config(std::move(parsed)));
   FamilyFolder of;
   {
-    TRY_ASSIGN(const JsonObject fields, JsonObject::of(stated, kFile));
+    TRY_ASSIGN(const JsonObject fields, JsonObject::of(stated, kConfigFile));
     TRY_ASSIGN(of, type_of(fields));
   }
   TRY_ASSIGN(stated, with_usual_keys(std::move(stated), *of.type));
   const json::value whole = with_defaults(std::move(stated), *of.type);
-  TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));
+  TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kConfigFile));
   FolderConfig out;
   out.type = of.type;
   TRY_ASSIGN(out.block_floats, read_block_floats(config));

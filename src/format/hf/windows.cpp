@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "catalogue/limits.h"
+#include "format/hf/config_file.h"
 #include "format/quoted.h"
 
 namespace kvik::hf {
 namespace {
-
-constexpr const char* kFile = "config.json";
 
 // Returns whether all layers have sliding windows, as "use_sliding_window" and "max_window_layers"
 // (the first layer with a window) say. Errors: kUnsupported if only some layers have windows.
@@ -46,7 +45,7 @@ Result<void> check_layer_types(const JsonObject& config, const FamilyFolder& of,
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: 'layer_types' has {} as layer {}, expected {} in a model of type "
                             "{}",
-                            kFile, quoted(types[i]), i, expected, of.type->model_type));
+                            kConfigFile, quoted(types[i]), i, expected, of.type->model_type));
   }
   return {};
 }

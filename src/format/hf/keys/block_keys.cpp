@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "catalogue/limits.h"
+#include "format/hf/config_file.h"
 
 namespace kvik::hf {
 namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kBlocksFile = "config.json";
 constexpr const char* kBlocks = "block_configs";
 constexpr const char* kType = "block_type";
 constexpr const char* kLayers = "num_hidden_layers";
@@ -39,7 +39,7 @@ Result<std::vector<JsonObject>> read_blocks(const JsonObject& config) {
   std::vector<JsonObject> blocks;
   for (const json::value& block : *list) {
     TRY_ASSIGN(JsonObject fields,
-               JsonObject::of(block, kBlocksFile, fmt::format("{}[{}]", kBlocks, blocks.size())));
+               JsonObject::of(block, kConfigFile, fmt::format("{}[{}]", kBlocks, blocks.size())));
     blocks.push_back(std::move(fields));
   }
   return blocks;
@@ -81,7 +81,7 @@ Result<std::map<std::string, char>> keys_of(const std::vector<JsonObject>& block
 
 Result<json::value> with_block_keys(json::value config) {
   json::object& all = config.get_object();
-  TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kBlocksFile));
+  TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kConfigFile));
   TRY_ASSIGN(const std::vector<JsonObject> blocks, read_blocks(stated));
   TRY_ASSIGN(const auto n_layers, stated.number(kLayers));
   if (n_layers.value_or(blocks.size()) != blocks.size()) {

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "catalogue/limits.h"
+#include "format/hf/config_file.h"
 
 namespace kvik::hf {
 namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kFile = "config.json";
 constexpr const char* kWindow = "sliding_attention";
 constexpr const char* kSparse = "compressed_sparse_attention";
 constexpr const char* kHeavy = "heavily_compressed_attention";
@@ -54,7 +54,7 @@ Result<void> flatten_rope(const JsonObject& config, json::object& all) {
   const json::value* factor = scaling.if_contains("attention_factor");
   if (factor && (!factor->is_number() || factor->to_number<double>() != 1)) {
     return fail(ErrorCode::kUnsupported, fmt::format("{}: 'attention_factor' is {}, expected 1",
-                                                     kFile, json::serialize(*factor)));
+                                                     kConfigFile, json::serialize(*factor)));
   }
   scaling["attention_factor"] = 1.0;
   all["rope_scaling"] = std::move(scaling);
@@ -96,7 +96,7 @@ Result<uint64_t> rate_of(const JsonObject& config, const char* type, const char*
 Result<json::value> with_entry_keys(json::value stated) {
   json::object all = stated.get_object();
   {
-    TRY_ASSIGN(const JsonObject config, JsonObject::of(stated, kFile));
+    TRY_ASSIGN(const JsonObject config, JsonObject::of(stated, kConfigFile));
     TRY(flatten_rope(config, all));
     TRY(count_tables(config, all));
     TRY_ASSIGN(const auto rope_dim, config.number("qk_rope_head_dim"));
@@ -123,7 +123,7 @@ Result<void> read_entry_layers(const JsonObject& config, uint32_t n_layers, Gguf
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: 'compress_rates' are {} ({}) and {} ({}), expected {} for the "
                             "first alone",
-                            kFile, sparse, kSparse, heavy, kHeavy, kSparseTokens));
+                            kConfigFile, sparse, kSparse, heavy, kHeavy, kSparseTokens));
   }
   TRY_ASSIGN(std::vector<uint64_t> ratios, config.numbers("compress_ratios"));
   TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));

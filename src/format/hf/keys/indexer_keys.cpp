@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "format/hf/config_file.h"
+
 namespace kvik::hf {
 namespace {
 
@@ -106,7 +108,7 @@ Result<void> flatten(const JsonObject& sparse, uint32_t n_layers, json::object& 
 Result<json::value> with_sparse_keys(json::value config) {
   json::object all = config.get_object();
   {
-    TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, "config.json"));
+    TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kConfigFile));
     TRY_ASSIGN(const auto sparse, stated.object("sparse_attention_config"));
     if (!sparse) return config;
     TRY_ASSIGN(const uint32_t n_layers, stated.count("num_hidden_layers", kMaxLayers));

@@ -12,13 +12,13 @@
 
 #include "base/json/json_object.h"
 #include "catalogue/limits.h"
+#include "format/hf/config_file.h"
 
 namespace kvik::hf {
 namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kFile = "config.json";
 constexpr const char* kWindowed = "sliding_attention";
 constexpr uint32_t kUsualDense = 3;  // first layers without experts if no key says otherwise
 
@@ -166,13 +166,13 @@ Result<json::value> with_step_keys(json::value config) {
   json::object& all = config.get_object();
   uint32_t n_layers = 0;
   {
-    TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kFile));
+    TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kConfigFile));
     TRY_ASSIGN(n_layers, stated.count("num_hidden_layers", kMaxLayers));
     TRY(add_mtp_keys(stated, n_layers, all));
     TRY(shorten_lists(stated, n_layers, all));
   }
   const json::value shortened = config;
-  TRY_ASSIGN(const JsonObject stated, JsonObject::of(shortened, kFile));
+  TRY_ASSIGN(const JsonObject stated, JsonObject::of(shortened, kConfigFile));
   TRY_ASSIGN(std::vector<std::string> types, stated.texts("layer_types"));
   if (types.empty()) types.assign(n_layers, "full_attention");
   if (const json::value* rotated = stated.find("use_rope_layers"); rotated && rotated->is_array()) {

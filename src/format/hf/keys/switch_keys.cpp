@@ -5,17 +5,17 @@
 #include <utility>
 
 #include "catalogue/limits.h"
+#include "format/hf/config_file.h"
 
 namespace kvik::hf {
 namespace {
 
-constexpr const char* kFile = "config.json";
 constexpr const char* kLayers = "num_hidden_layers";
 
 }  // namespace
 
 Result<boost::json::value> with_switch_keys(boost::json::value config) {
-  TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kFile));
+  TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kConfigFile));
   const uint32_t n_of_switch = stated.find("ms_code_m") ? 2 : 1;
   TRY_ASSIGN(const uint32_t n_layers, stated.count(kLayers, kMaxLayers));
   if (n_layers <= n_of_switch) {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/hf/config_file.h"
 #include "format/hf/keys/block_keys.h"
 #include "format/hf/keys/entry_keys.h"
 #include "format/hf/keys/indexer_keys.h"
@@ -18,7 +19,7 @@ namespace {
 Result<boost::json::value> with_mtp_key(boost::json::value config) {
   std::string type;
   {
-    TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, "config.json"));
+    TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kConfigFile));
     TRY_ASSIGN(const std::vector<std::string> own, stated.texts("mtp_layer_types"));
     TRY_ASSIGN(const std::vector<std::string> types, stated.texts("layer_types"));
     type = !own.empty() ? own.front() : types.empty() ? "" : types.front();

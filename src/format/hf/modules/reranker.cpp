@@ -15,6 +15,7 @@
 
 #include "base/json/json_object.h"
 #include "catalogue/read_encoder.h"
+#include "format/hf/config_file.h"
 #include "format/hf/encoder.h"
 #include "format/hf/gguf_keys.h"
 #include "format/hf/modules/modules.h"
@@ -110,8 +111,8 @@ Result<void> check_module(const std::string& folder, const Module& module,
 Result<void> add_reranker(const std::string& folder, std::string_view config_json,
                           FolderConfig& config) {
   if (config.architecture != kRerankerFamily) return {};
-  TRY_ASSIGN(const json::value parsed, parse_json_file(config_json, "config.json"));
-  TRY_ASSIGN(const JsonObject stated, JsonObject::of(parsed, "config.json"));
+  TRY_ASSIGN(const json::value parsed, parse_json_file(config_json, kConfigFile));
+  TRY_ASSIGN(const JsonObject stated, JsonObject::of(parsed, kConfigFile));
   TRY_ASSIGN(const bool has_classifier, classifies(stated));
   if (has_classifier) return {};
   TRY_ASSIGN(const std::vector<Module> modules, read_modules(folder));
