@@ -96,7 +96,7 @@ std::vector<float> through_experts(Backend& backend, const RouteCase& c, const E
   const bool is_routed = backend.route(shape_of(config, bias, factor), scores.rows);
   EXPECT_EQ(is_routed, backend.name().starts_with("cuda"));
   if (!is_routed) {
-    router.route(c.scores, c.n_rows, bias, factor);
+    router.route(c.scores, c.n_rows, {.correction_bias = bias, .factors = factor});
     chosen = router.grouped();
     in_order = router.grouped_in_order();
     taken = router.taken();
