@@ -10,19 +10,20 @@
 namespace kvik::hf {
 namespace {
 
-constexpr const char* kLayers = "num_hidden_layers";
+constexpr const char* kSwitchLayers = "num_hidden_layers";
 
 }  // namespace
 
 Result<boost::json::value> with_switch_keys(boost::json::value config) {
   TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kConfigFile));
   const uint32_t n_of_switch = stated.find("ms_code_m") ? 2 : 1;
-  TRY_ASSIGN(const uint32_t n_layers, stated.count(kLayers, kMaxLayers));
+  TRY_ASSIGN(const uint32_t n_layers, stated.count(kSwitchLayers, kMaxLayers));
   if (n_layers <= n_of_switch) {
-    return stated.unexpected_value(
-        kLayers, fmt::format("more than the {} of the switch", n_of_switch), ErrorCode::kCorrupt);
+    return stated.unexpected_value(kSwitchLayers,
+                                   fmt::format("more than the {} of the switch", n_of_switch),
+                                   ErrorCode::kCorrupt);
   }
-  config.get_object()[kLayers] = n_layers - n_of_switch;
+  config.get_object()[kSwitchLayers] = n_layers - n_of_switch;
   return config;
 }
 
