@@ -82,14 +82,15 @@ class LatentLayers:
         block = g("attention.indexer.kpool", 1)
         keys = turn(k[:, None])[:, 0] if block == 1 else self.block_keys(L, h, k, block)
         scores = np.einsum("th,ths->ts", weights, np.maximum(np.einsum("thd,sd->ths", turn(q), keys), 0))
-        n_whole = (pos[:, None] + 1) // block  # blocks that a row could attend to
+        places = pos - pos[0]  # an MTP layer begins at the second token
+        n_whole = (places[:, None] + 1) // block  # blocks that a row could attend to
         scores[n_whole <= np.arange(len(keys))] = -np.inf
         chosen = np.argsort(-scores, 1, kind="stable")[:, :g("attention.indexer.top_k") // block]
         is_chosen = np.zeros(scores.shape, bool)
         np.put_along_axis(is_chosen, chosen, True, 1)
         is_selected = np.zeros((T, T), bool)
         is_selected[:, :len(keys) * block] = np.repeat(is_chosen & np.isfinite(scores), block, 1)
-        return is_selected | (pos[None] >= n_whole * block)
+        return is_selected | (places[None] >= n_whole * block)
 
     @staticmethod
     def block_keys(L, h, k, block):
