@@ -112,7 +112,7 @@ constexpr ModelPreset kPresets[] = {
     {{"test-gemma4-moe", "gemma4", 6, 64, 4, 2, 32, 160, 2048, 1e6f, 32, 260, true}, {8, 3, 96}, {.divisors = kOne}, {}, 0, true, true, {}, {6, 16, 1, true}},
     {{"test-phi3", "phi3", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 60, 260, false}, {}, {.n_dims = 12, .n_ctx_original = 512, .divisors = kTwo}},
     {{"test-granite", "granite", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {}, {12.0f, 0.22f, 0.2f, 8.0f}},
-    {{"test-graniteswitch", "graniteswitch", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {}, {12.0f, 0.22f, 0.2f, 8.0f}, 0, true, true, {}, {}, {}, {}, 0, 0, 0, 0, 0, 0, 0, {}, {}, {12, 8, 100}},
+    {{"test-graniteswitch", "graniteswitch", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {}, {12.0f, 0.22f, 0.2f, 8.0f}, 0, true, true, {}, {}, {}, {}, 0, 0, 0, 0, 0, 0, 0, {}, {}, {}, {12, 8, 100}},
     {{"test-granitemoe", "granitemoe", 2, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {6, 2, 96}, {}, {12.0f, 0.22f, 0.2f, 8.0f}},
     {{"test-olmo2", "olmo2", 2, 64, 4, 2, 16, 160, 2048, 5e5f, 0, 260, false}},
     {{"test-ministral3", "mistral3", 2, 64, 4, 2, 16, 160, 128, 1e6f, 0, 260, false}, {}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 32, .log_multiplier = 1.0f}, {}, 0.1f},
