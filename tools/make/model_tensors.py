@@ -66,11 +66,14 @@ class Tensors:
         self.all.append((name, (len(x),), F32, lambda: encode(np.asarray(x), F32)))
 
     def adapters(self, p, n, rank, dim, q_dim, kv_dim, ffn):
-        """Adds the factors of a layer's changes by n adapters, after those of none."""
+        """Adds the factors of a layer's changes by n adapters, after those of none, which change nothing."""
         for name, n_rows, n_cols in (("attn_q", q_dim, dim), ("attn_k", kv_dim, dim), ("attn_v", kv_dim, dim), ("attn_output", dim, q_dim),
                                      ("ffn_gate", ffn, dim), ("ffn_up", ffn, dim), ("ffn_down", dim, ffn)):
             self.mat(p + name + ".lora_a", n + 1, rank, n_cols, t=F32)
-            self.mat(p + name + ".lora_b", n + 1, n_rows, rank, t=F32)
+            self.all.append((p + name + ".lora_b", (n + 1, n_rows, rank), F32, lambda r=n_rows: encode(self.changes(n, r, rank), F32)))
+
+    def changes(self, n, n_rows, rank):
+        return np.concatenate([np.zeros((1, n_rows, rank)), self.rng.standard_normal((n, n_rows, rank)) / np.sqrt(rank)]).astype(np.float32)
 
     def latent_attention(self, p, family, dim, n_head, rank, q_rank, still, rope_dims, value, has_k=True):
         self.vec(p + "attn_norm.weight", dim, 1)

@@ -20,7 +20,8 @@ namespace {
 // are left out.
 constexpr std::array kWriters = {
     TensorRole::kQkv,        TensorRole::kK,        TensorRole::kV,
-    TensorRole::kKvDown,     TensorRole::kIndexKey, TensorRole::kIndexHeadKey,
+    TensorRole::kKvDown,     TensorRole::kJointKv,  TensorRole::kEntryValue,
+    TensorRole::kEntryGate,  TensorRole::kIndexKey, TensorRole::kIndexHeadKey,
     TensorRole::kOutputGate, TensorRole::kSpaceIn,  TensorRole::kConvIn};
 
 // Returns whether the matrix belongs to what follows when all K, V and states are written.
