@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "catalogue/limits.h"
-#include "format/hf/config_file.h"
+#include "format/hf/keys/config_file.h"
 
 namespace kvik::hf {
 namespace {

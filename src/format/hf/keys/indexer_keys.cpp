@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "format/hf/config_file.h"
+#include "format/hf/keys/config_file.h"
 
 namespace kvik::hf {
 namespace {

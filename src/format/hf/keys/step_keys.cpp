@@ -12,7 +12,7 @@
 
 #include "base/json/json_object.h"
 #include "catalogue/limits.h"
-#include "format/hf/config_file.h"
+#include "format/hf/keys/config_file.h"
 
 namespace kvik::hf {
 namespace {

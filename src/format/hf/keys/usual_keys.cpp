@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "format/hf/config_file.h"
 #include "format/hf/keys/block_keys.h"
+#include "format/hf/keys/config_file.h"
 #include "format/hf/keys/entry_keys.h"
 #include "format/hf/keys/indexer_keys.h"
 #include "format/hf/keys/step_keys.h"

@@ -15,9 +15,9 @@
 
 #include "base/json/json_object.h"
 #include "catalogue/read_encoder.h"
-#include "format/hf/config_file.h"
 #include "format/hf/encoder.h"
 #include "format/hf/gguf_keys.h"
+#include "format/hf/keys/config_file.h"
 #include "format/hf/modules/modules.h"
 #include "format/hf/tensor_files.h"
 
