@@ -64,10 +64,17 @@ class Plan(unittest.TestCase):
                     kinds = make_model.LayerKinds(name, layers)
                     own = [kinds.heads(i) for i in range(layers) if not kinds.shares(i)]
                     self.assertEqual(p["kv_bytes_per_token"], sum(2 * n * head for n, head in own) * element_bytes, name)
+                elif "joint" in extra:  # K and V as one vector; entries in places of a token, at least one of a page
+                    of_token, element = latent_bytes(kv_type, head_dim, 0, 0, 0, 0), 4 if kv_type == "f32" else 2
+                    entries = [n for n in make_model.entry_tokens(extra, layers) if n]
+                    places = sum(max(1, 32 // n) for n in entries)
+                    self.assertEqual(p["kv_bytes_per_token"], layers * of_token + places * of_token // 32 + entries.count(4) * extra["indexer"][1] * element // 4, name)
                 elif "latent" in extra:
                     own = [i for i in range(layers) if state_layers.attends(extra, i, layers) and extra.get("kv_sources", range(layers))[i] == i]
                     _, index_dim, _, shared = extra.get("indexer", (0, 0, 0, ()))
-                    index_bytes = (layers - len(shared)) * index_dim * (4 if kv_type == "f32" else 2)
+                    attending = sum(state_layers.attends(extra, i, layers) for i in range(layers))
+                    block = extra.get("keys", {}).get("attention.indexer.kpool", 1)  # tokens with one key
+                    index_bytes = (attending - len(shared)) * index_dim // block * (4 if kv_type == "f32" else 2)
                     self.assertEqual(p["kv_bytes_per_token"], sum(latent_bytes(kv_type, *make_model.latent_sizes(extra, i)) for i in own) + index_bytes, name)
                 else:
                     own = [extra.get("window_kv_heads", kv_heads) if i in extra.get("windowed", ()) else kv_heads
