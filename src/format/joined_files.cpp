@@ -30,6 +30,10 @@ class JoinedFiles final : public TensorSource {
     return at(index).piece->read_range(at(index).index, begin_byte, n_bytes);
   }
   void release(size_t index) override { at(index).piece->release(at(index).index); }
+  Result<void> check_unchanged() const override {
+    for (const auto& piece : pieces_) TRY(piece->check_unchanged());
+    return {};
+  }
   std::string name_in_file(size_t index) const override {
     return at(index).piece->name_in_file(at(index).index);
   }

@@ -48,6 +48,8 @@ class ModelBytes {
   // Returns bytes aligned to `alignment`, valid until the part is read again or released.
   Result<Bytes> read(const Range& range, size_t alignment);
   void release(uint64_t offset);
+  // Calls InputFile::check_unchanged().
+  Result<void> check_unchanged() const { return file_ ? file_->check_unchanged() : Result<void>(); }
 
  private:
   struct Kept {

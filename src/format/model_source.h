@@ -44,6 +44,7 @@ class ModelSource : public TensorSource {
   std::span<const TensorInfo> tensors() const override { return top().tensors(); }
   Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override;
   void release(size_t index) override { top().release(index); }
+  Result<void> check_unchanged() const override { return levels_.front()->check_unchanged(); }
   std::string name_in_file(size_t index) const override { return top().name_in_file(index); }
   std::span<const uint32_t> gather(size_t index) const override { return top().gather(index); }
   std::span<const float> scales(size_t index) const override { return top().scales(index); }

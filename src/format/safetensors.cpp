@@ -195,6 +195,7 @@ class SafetensorsTensors final : public TensorSource {
   }
 
   void release(size_t index) override { file_.release(contents_.offsets[index]); }
+  Result<void> check_unchanged() const override { return file_.check_unchanged(); }
 
  private:
   ModelBytes file_;

@@ -27,6 +27,9 @@ class TensorSource {
   virtual Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) = 0;
   virtual void release(size_t index) = 0;
 
+  // Checks that the files are as they were when they were opened.
+  virtual Result<void> check_unchanged() const { return {}; }
+
   // Returns the name of the tensor in the file, for messages.
   virtual std::string name_in_file(size_t index) const { return tensors()[index].name; }
 

@@ -35,6 +35,7 @@ Result<void> RowTable::read(Backend& backend, std::span<const TokenId> rows, Row
     TRY_ASSIGN(const auto bytes, source_->read_range(tensor_, row * row_bytes, row_bytes));
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
+  TRY(source_->check_unchanged());
   view.bytes = bytes_;
   view.gather = source_->gather(tensor_);
   view.scale = source_->scale(tensor_, 0);

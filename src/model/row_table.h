@@ -30,8 +30,8 @@ class RowTable {
   static uint64_t buffer_bytes(const Backend& backend, ElementType type, uint64_t n_rows,
                                uint64_t n_cols);
 
-  // out[r] = row rows[r], dequantized. out: [rows, n_cols]. Exits the process if the file can no
-  // longer be read, because a step cannot be computed without its rows.
+  // out[r] = row rows[r], dequantized. out: [rows, n_cols]. Exits the process if the file cannot be
+  // read or was changed, because a step cannot be computed without its rows.
   void look_up(Backend& backend, std::span<const TokenId> rows, Rows out) const;
 
  private:

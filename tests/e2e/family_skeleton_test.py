@@ -12,8 +12,8 @@ import family_skeleton
 from transformers_test import FOLDER, Variant
 
 TOOL = os.path.join(kvik.ROOT, "tools/make/family_skeleton.py")
-# Rows whose parts are recurrent or differ by layer: the skeleton shows attention and MLPs only.
-OTHERS = ("lfm2", "nemotron", "qwen3.5", "qwen3-next", "granite-hybrid", "falcon-h1", "jamba")
+# Rows whose parts are recurrent, differ by layer or are adapters: the skeleton shows attention and MLPs only.
+OTHERS = ("granite-switch", "lfm2", "nemotron", "qwen3.5", "qwen3-next", "granite-hybrid", "falcon-h1", "jamba")
 
 
 def skeleton(config, tensors):

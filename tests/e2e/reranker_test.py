@@ -3,6 +3,7 @@ import concurrent.futures
 import json
 import os
 import tempfile
+import time
 import unittest
 
 import numpy as np
@@ -164,6 +165,9 @@ class Bits(Case):
             def computed():
                 return server.metrics().values("kvik_prompt_tokens_total", "source").get("computed", 0)
             scores(server, QUERY, DOCUMENTS[:1])
+            deadline = time.monotonic() + 10
+            while computed() == 0 and time.monotonic() < deadline:  # counters may follow the answer
+                time.sleep(0.02)
             first = computed()
             self.assertEqual(first, len(prompt(QUERY, DOCUMENTS[0])))
             scores(server, QUERY, DOCUMENTS[1:2])

@@ -26,17 +26,27 @@ class TableInFile(FolderCase):
                                          kvik.logits_text(model, tokens, **options))
                     self.assertEqual(kvik.greedy(model, tokens, 20, per_layer_embeddings="file"), kvik.greedy(model, tokens, 20))
 
-    def test_a_file_that_is_cut_off_ends_the_process_with_a_sentence(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "cut.gguf")
-            shutil.copy(kvik.preset("test-gemma4-e", "f32"), path)
-            with Server(path, "--per-layer-embeddings", "file", "--kv-memory", "8MiB") as server:
-                server.complete([5, 6])
-                os.truncate(path, 1000)
-                with self.assertRaises((OSError, http.client.HTTPException)):
-                    server.complete([7, 8])
-                self.assertEqual(server.process.wait(60), 1)
-                self.assertRegex(server.said().splitlines()[-1], r"cannot continue without tensor 'per_layer_token_embd\.weight', which stayed in the file$")
+    def test_a_file_that_changes_ends_the_process_with_a_sentence(self):
+        """Answers of other weights would be kept under the name of the first ones."""
+        def write_at_end(path):
+            with open(path, "r+b") as f:
+                f.seek(-1, os.SEEK_END)
+                f.write(b"x")
+
+        for name, change, reason in (("cut", lambda path: os.truncate(path, 1000), "it was truncated while it was read"),
+                                     ("written", write_at_end, "was changed after it was opened")):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "model.gguf")
+                shutil.copy(kvik.preset("test-gemma4-e", "f32"), path)
+                with Server(path, "--per-layer-embeddings", "file", "--kv-memory", "8MiB") as server:
+                    server.complete([5, 6])
+                    change(path)
+                    with self.assertRaises((OSError, http.client.HTTPException)):
+                        server.complete([7, 8])
+                    self.assertEqual(server.process.wait(60), 1)
+                    last = server.said().splitlines()[-1]
+                    self.assertIn(reason, last)
+                    self.assertRegex(last, r"cannot continue without tensor 'per_layer_token_embd\.weight', which stayed in the file$")
 
     def test_models_without_such_tables_do_not_mind(self):
         tokens = kvik.random_tokens(20, kvik.DEMO_BOS, 1)

@@ -26,7 +26,19 @@ Result<InputFile> InputFile::open(const std::string& path) {
     return fail(ErrorCode::kIo, fmt::format("'{}' is not a regular file", path));
   }
   if (info.st_size == 0) return fail(ErrorCode::kCorrupt, fmt::format("'{}' is empty", path));
-  return InputFile(std::move(file), static_cast<uint64_t>(info.st_size), path);
+  return InputFile(std::move(file), static_cast<uint64_t>(info.st_size), info.st_mtim, path);
+}
+
+Result<void> InputFile::check_unchanged() const {
+  struct stat now {};
+  if (::fstat(file_.get(), &now) != 0) {
+    return fail(ErrorCode::kIo, fmt::format("cannot read '{}': {}", path_, std::strerror(errno)));
+  }
+  if (static_cast<uint64_t>(now.st_size) == size_ && now.st_mtim.tv_sec == changed_.tv_sec &&
+      now.st_mtim.tv_nsec == changed_.tv_nsec) {
+    return {};
+  }
+  return fail(ErrorCode::kCorrupt, fmt::format("'{}' was changed after it was opened", path_));
 }
 
 Result<void> InputFile::read(uint64_t offset, std::span<std::byte> bytes) const {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <span>
 #include <string>
 
@@ -21,15 +22,20 @@ class InputFile {
   // Size when it was opened, in bytes.
   uint64_t size() const { return size_; }
 
+  // Checks that nothing was written to the file since it was opened, by its size and the time of
+  // its last change. Errors: kCorrupt otherwise, kIo.
+  Result<void> check_unchanged() const;
+
   // Reads bytes.size() bytes at `offset`. Errors: kCorrupt if the file has become too short, kIo.
   Result<void> read(uint64_t offset, std::span<std::byte> bytes) const;
 
  private:
-  InputFile(FileDescriptor file, uint64_t size, std::string path)
-      : file_(std::move(file)), size_(size), path_(std::move(path)) {}
+  InputFile(FileDescriptor file, uint64_t size, timespec changed, std::string path)
+      : file_(std::move(file)), size_(size), changed_(changed), path_(std::move(path)) {}
 
   FileDescriptor file_;
   uint64_t size_;
+  timespec changed_;  // time of the last change when it was opened
   std::string path_;
 };
 

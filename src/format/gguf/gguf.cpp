@@ -99,6 +99,7 @@ class GgufTensors final : public TensorSource {
   }
 
   void release(size_t index) override { file_.release(offset_of(index)); }
+  Result<void> check_unchanged() const override { return file_.check_unchanged(); }
 
  private:
   uint64_t offset_of(size_t index) const {

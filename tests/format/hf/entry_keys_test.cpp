@@ -68,6 +68,9 @@ TEST(HfConfig, values_of_deepseek_v4_that_are_not_supported_are_named) {
            std::tuple(kPublished,
                       R"("rope_scaling":{"type":"yarn","factor":4,"attention_factor":2})",
                       "'attention_factor' is 2"),
+           std::tuple(kPublished, R"("rope_scaling":"yarn")", "expected an object"),
+           std::tuple(kPublished, R"("rope_parameters":{"compress":{"rope_type":"yarn"}})",
+                      "expected objects main and compress, or none"),
            std::tuple(kPublished, R"("num_key_value_heads":2)", "expected 1"),
        }) {
     // The last of several values of a key counts.

@@ -42,11 +42,16 @@ Result<void> flatten_rope(const JsonObject& config, json::object& all) {
       }
       scaling = compress->all();
     } else {
+      const auto is_object = [](const auto& member) { return member.value().is_object(); };
+      if (std::ranges::any_of(parameters->all(), is_object)) {
+        return config.unexpected_value("rope_parameters", "objects main and compress, or none");
+      }
       scaling = parameters->all();
     }
     all.erase("rope_parameters");
-  } else if (const json::value* old = all.if_contains("rope_scaling"); old && old->is_object()) {
-    scaling = old->get_object();
+  } else {
+    TRY_ASSIGN(const auto old, config.object("rope_scaling"));
+    if (old) scaling = old->all();
   }
   for (const char* key : {"rope_theta", "partial_rotary_factor", "main", "compress"}) {
     scaling.erase(key);
