@@ -47,6 +47,8 @@ struct Planned {
           tensor.name.ends_with("ffn_down_exps.scale") ||
           tensor.name.ends_with("layer_output_scale.weight") ||
           tensor.name.find("ssmax.") != std::string::npos ||
+          (tensor.name.find("hc_") != std::string::npos &&
+           (tensor.name.ends_with("_base.weight") || tensor.name.ends_with("_scale.weight"))) ||
           (!is_mamba && (tensor.name.ends_with("ssm_dt.bias") || tensor.name.ends_with("ssm_a") ||
                          tensor.name.ends_with("ssm_d")));
       if (is_on_host) n_bytes += tensor.n_bytes;
