@@ -46,6 +46,7 @@ struct Planned {
           tensor.name.starts_with("rope_") || tensor.name.ends_with("exp_probs_b.bias") ||
           tensor.name.ends_with("ffn_down_exps.scale") ||
           tensor.name.ends_with("layer_output_scale.weight") ||
+          tensor.name.find("tid2eid") != std::string::npos ||
           tensor.name.find("ssmax.") != std::string::npos ||
           (tensor.name.find("hc_") != std::string::npos &&
            (tensor.name.ends_with("_base.weight") || tensor.name.ends_with("_scale.weight"))) ||
