@@ -46,6 +46,7 @@ MORE_FLAGS = {
     "test-gptneox": settings("use_parallel_residual=true"), "test-mistral4": settings("attention.temperature_length=32"),
     "test-granitehybrid": settings("rope.scaling.finetuned=false"), "test-hyv3": ("--bare-bias",),
     "test-deepseek32": ("--index-dim", 64), "test-glmdsa": ("--index-dim", 64),
+    "test-glm5next": ("--mixed-streams", 4, "--index-dim", 64),
     "test-deepseek4": ("--entry-tokens", 128, "--index-dim", 64, *settings("expert_shared_count=1")),
     **dict.fromkeys(("test-minimaxm3", "test-minimaxm3-small"), settings("expert_shared_count=1", "expert_gating_func=2", "expert_weights_norm=true")),
 }

@@ -63,8 +63,6 @@ IndexerBlock::IndexerBlock(const Model& model, Backend& backend, const LayerGrou
   const StateLayout layout = state_layout(c);
   if (buffers.shares.n_rows == 0) {
     weighted_means_.resize(c.layers.size());
-    draft_positions_.reserve(RecurrentBlock::kMaxDraftRows);
-    accepted_positions_.reserve(RecurrentBlock::kMaxDraftRows);
     for (size_t layer = 0; layer < c.layers.size(); ++layer) {
       if (buffers.drafts[layer].n_cols == 0) continue;
       weighted_means_[layer].emplace(
@@ -112,13 +110,8 @@ void IndexerBlock::replay() {
   for (auto& mean : means_) {
     if (mean) mean->replay(*states_, buffers_.keys, buffers_.means);
   }
-  if (weighted_means_.empty()) return;
-  accepted_positions_.clear();
-  for (const uint32_t row : states_->accepted_rows()) {
-    accepted_positions_.push_back(draft_positions_[row]);
-  }
   for (auto& mean : weighted_means_) {
-    if (mean) mean->replay(*states_, accepted_positions_, buffers_.keys, buffers_.means);
+    if (mean) mean->replay(*states_, buffers_.keys, buffers_.means);
   }
 }
 
@@ -174,8 +167,6 @@ Rows IndexerBlock::compute_weighted_means(Rows in) {
   backend_.matmul(in, *w.key, inputs.columns(0, dim));
   backend_.matmul(in, *w.entries.in, inputs.columns(dim, dim));
   norm_keys(inputs.columns(0, dim));
-  draft_positions_.clear();
-  for (const uint32_t row : states_->draft_rows()) draft_positions_.push_back(positions_[row]);
   weighted_means_[layer_]->run(*states_, positions_, inputs, means);
   return means;
 }

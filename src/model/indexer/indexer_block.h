@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "model/indexer/weighted_means.h"
 #include "model/latent/query_scaling.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
 #include "model/recurrent/recurrent_block.h"
 #include "model/recurrent/state_conv.h"
+#include "model/recurrent/weighted_means.h"
 #include "model/rope.h"
 #include "model/row_buffers.h"
 
@@ -94,7 +94,6 @@ class IndexerBlock {
   std::vector<std::optional<StateConv>> means_;
   std::vector<std::optional<WeightedMeans>> weighted_means_;  // instead of them
   std::span<const uint32_t> positions_;
-  std::vector<uint32_t> draft_positions_, accepted_positions_;  // of weighted means
   std::optional<RopeTables> starts_;
   std::vector<uint32_t> start_positions_;
   RecurrentBlock* states_ = nullptr;

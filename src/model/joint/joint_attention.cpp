@@ -58,27 +58,40 @@ JointAttention::Buffers JointAttention::Buffers::take(const ModelConfig& config,
 
 JointAttention::JointAttention(const Model& model, Backend& backend, const LayerGroups& groups,
                                KvType kv_type, const Buffers& buffers)
-    : model_(model),
-      backend_(backend),
-      kv_type_(kv_type),
-      buffers_(buffers),
-      layout_(state_layout(model.config())) {
+    : model_(model), backend_(backend), kv_type_(kv_type), buffers_(buffers) {
   const ModelConfig& c = model.config();
+  const StateLayout layout = state_layout(c);
+  own_parts_.resize(c.layers.size());
+  index_parts_.resize(c.layers.size());
   const uint32_t n_rows_max = buffers.down.n_rows;
   for (uint32_t layer = 0; layer < c.layers.size(); ++layer) {
     const bool has_index = index_page_bytes(c.layers[layer], kv_type) > 0;
     index_offsets_.push_back(has_index ? index_offset(c, groups, layer, kv_type, backend) : 0);
     if (!c.layers[layer].has_entries()) continue;
-    const uint32_t n_tokens = c.layers[layer].attention().joint.entries.n_tokens;
-    starts_.try_emplace(n_tokens, backend.memory(), c, model.rope_divisors(), n_rows_max);
+    const AttentionConfig& a = c.layers[layer].attention();
+    const EntriesConfig& e = a.joint.entries;
+    starts_.try_emplace(e.n_tokens, backend.memory(), c, model.rope_divisors(), n_rows_max);
+    const uint32_t n_own = n_inputs(e, a.head_dim);
+    const auto part = [&](const EntryWeights& weights, uint32_t dim, uint64_t offset,
+                          Rows drafts) -> Part {
+      const EntryShape shape{.dim = dim,
+                             .n_tokens = e.n_tokens,
+                             .overlaps = e.overlaps,
+                             .positions = weights.positions.floats()};
+      return {weights, WeightedMeans(backend, shape, layout.offsets[layer] + offset, drafts)};
+    };
+    const AttentionWeights& w = model.layers()[layer].attention;
+    const Rows drafts = buffers.drafts[layer];
+    own_parts_[layer].emplace(part(w.joint.entries, a.head_dim, 0, drafts.columns(0, n_own)));
+    if (!e.selects()) continue;
+    index_parts_[layer].emplace(part(w.indexer.entries, e.index_dim, e.state_floats(a.head_dim),
+                                     drafts.columns(n_own, n_inputs(e, e.index_dim))));
   }
   const std::vector<float> ones(buffers.ones.n_cols, 1.0f);
   backend.memory().copy_in(reinterpret_cast<std::byte*>(buffers.ones.data),
                            std::as_bytes(std::span(ones)));
   start_positions_.reserve(n_rows_max);
   rows_.reserve(n_rows_max);
-  draft_positions_.reserve(RecurrentBlock::kMaxDraftRows);
-  accepted_positions_.reserve(RecurrentBlock::kMaxDraftRows);
 }
 
 void JointAttention::begin_step(std::span<const uint32_t> positions, RecurrentBlock* states) {
@@ -93,49 +106,12 @@ void JointAttention::begin_step(std::span<const uint32_t> positions, RecurrentBl
   }
 }
 
-JointAttention::Part JointAttention::own_part(uint32_t layer) const {
-  return {model_.layers()[layer].attention.joint.entries, config_of(layer).head_dim,
-          layout_.offsets[layer], 0};
-}
-
-JointAttention::Part JointAttention::index_part(uint32_t layer) const {
-  const AttentionConfig& a = config_of(layer);
-  const EntriesConfig& e = a.joint.entries;
-  return {model_.layers()[layer].attention.indexer.entries, e.index_dim,
-          layout_.offsets[layer] + e.state_floats(a.head_dim), n_inputs(e, a.head_dim)};
-}
-
-EntryShape JointAttention::shape_of(uint32_t layer, const Part& part) const {
-  const EntriesConfig& e = config_of(layer).joint.entries;
-  return {.dim = part.dim,
-          .n_tokens = e.n_tokens,
-          .overlaps = e.overlaps,
-          .positions = part.weights.positions.floats()};
-}
-
-Rows JointAttention::inputs_of(uint32_t layer, const Part& part, uint32_t n_rows) const {
-  const EntriesConfig& e = config_of(layer).joint.entries;
-  return buffers_.inputs.slice(0, n_rows).columns(0, n_inputs(e, part.dim));
-}
-
 void JointAttention::replay() {
   if (!states_) return;
-  const auto accepted = states_->accepted_rows();
-  if (accepted.empty()) return;
-  accepted_positions_.clear();
-  for (const uint32_t row : accepted) accepted_positions_.push_back(draft_positions_[row]);
-  const auto n_rows = static_cast<uint32_t>(accepted.size());
-  const auto replay_part = [&](uint32_t layer, const Part& part) {
-    const Rows in = inputs_of(layer, part, n_rows);
-    const Rows out = buffers_.entries.slice(0, n_rows).columns(0, part.dim);
-    backend_.gather(buffers_.drafts[layer].columns(part.draft_columns, in.n_cols), accepted, in);
-    backend_.compress(shape_of(layer, part), states_->runs_at(part.state), accepted_positions_, in,
-                      out);
-  };
-  for (uint32_t layer = 0; layer < model_.config().layers.size(); ++layer) {
-    if (!model_.config().layers[layer].has_entries()) continue;
-    replay_part(layer, own_part(layer));
-    if (config_of(layer).joint.entries.selects()) replay_part(layer, index_part(layer));
+  for (auto* parts : {&own_parts_, &index_parts_}) {
+    for (auto& part : *parts) {
+      if (part) part->means.replay(*states_, buffers_.inputs, buffers_.entries);
+    }
   }
 }
 
@@ -148,23 +124,15 @@ void JointAttention::rotate(uint32_t layer, Rows heads, uint32_t head_dim,
                 model_.config().ropes[a.rope].pairing, angles);
 }
 
-Rows JointAttention::add_tokens(uint32_t layer, const Part& part, Rows in) {
+Rows JointAttention::add_tokens(uint32_t layer, Part& part, Rows in) {
   const AttentionConfig& a = config_of(layer);
-  const Rows inputs = inputs_of(layer, part, in.n_rows);
-  const Rows entries = buffers_.entries.slice(0, in.n_rows).columns(0, part.dim);
+  const uint32_t dim = part.means.dim();
+  const Rows inputs = buffers_.inputs.slice(0, in.n_rows).columns(0, part.means.n_inputs());
+  const Rows entries = buffers_.entries.slice(0, in.n_rows).columns(0, dim);
   backend_.matmul(in, *part.weights.in, inputs);
-  const auto drafts = states_->draft_rows();
-  draft_positions_.clear();
-  for (const uint32_t row : drafts) draft_positions_.push_back(positions_[row]);
-  if (!drafts.empty()) {
-    const Rows aside = buffers_.drafts[layer].slice(0, static_cast<uint32_t>(drafts.size()));
-    backend_.gather(inputs, drafts, aside.columns(part.draft_columns, inputs.n_cols));
-  }
-  backend_.compress(shape_of(layer, part), states_->runs_at(part.state), positions_, inputs,
-                    entries);
-  backend_.rms_norm(entries, part.weights.norm.floats(), part.dim, model_.config().norm_eps,
-                    entries);
-  rotate(layer, entries, part.dim, starts_.at(a.joint.entries.n_tokens).angles(a.rope));
+  part.means.run(*states_, positions_, inputs, entries);
+  backend_.rms_norm(entries, part.weights.norm.floats(), dim, model_.config().norm_eps, entries);
+  rotate(layer, entries, dim, starts_.at(a.joint.entries.n_tokens).angles(a.rope));
   return entries;
 }
 
@@ -193,14 +161,14 @@ void JointAttention::write(uint32_t layer, const Targets& to, const RopeTables& 
   std::iota(rows_.begin(), rows_.end(), 0);
   if (!e.exist()) return;
   entry_runs_ = to.entries.kv.runs;
-  backend_.write_entries(to.entries, add_tokens(layer, own_part(layer), in));
+  backend_.write_entries(to.entries, add_tokens(layer, *own_parts_[layer], in));
   if (!e.selects()) return;
   backend_.write_index({.offset = index_offsets_[layer],
                         .type = index_key_type(kv_type_),
                         .dim = e.index_dim,
                         .runs = entry_runs_,
                         .key_tokens = e.n_tokens},
-                       add_tokens(layer, index_part(layer), in));
+                       add_tokens(layer, *index_parts_[layer], in));
   is_selected_ = std::ranges::all_of(entry_runs_, [&](const KvRun& run) {
     return (run.first_position + run.n_rows) / e.n_tokens <= e.n_top;
   });

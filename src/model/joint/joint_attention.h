@@ -10,6 +10,7 @@
 #include "model/layer_groups.h"
 #include "model/model.h"
 #include "model/recurrent/recurrent_block.h"
+#include "model/recurrent/weighted_means.h"
 #include "model/residual_stream.h"
 #include "model/rope.h"
 #include "model/row_buffers.h"
@@ -66,19 +67,13 @@ class JointAttention {
   // Entries of a layer, or those of its indexer.
   struct Part {
     const EntryWeights& weights;
-    uint32_t dim;
-    uint64_t state;          // offset in a sequence's state, in floats
-    uint32_t draft_columns;  // first of Buffers::drafts
+    WeightedMeans means;
   };
-  Part own_part(uint32_t layer) const;
-  Part index_part(uint32_t layer) const;
   const AttentionConfig& config_of(uint32_t layer) const {
     return model_.config().layers[layer].attention();
   }
-  EntryShape shape_of(uint32_t layer, const Part& part) const;
-  Rows inputs_of(uint32_t layer, const Part& part, uint32_t n_rows) const;
   // Returns the entries that end in the step, in the rows of their last tokens.
-  Rows add_tokens(uint32_t layer, const Part& part, Rows in);
+  Rows add_tokens(uint32_t layer, Part& part, Rows in);
   void rotate(uint32_t layer, Rows heads, uint32_t head_dim, const RopeAngles& angles);
   void compute_queries(uint32_t layer, Rows in, Rows low_q, const RopeTables& ropes);
   void select();
@@ -87,15 +82,14 @@ class JointAttention {
   Backend& backend_;
   const KvType kv_type_;
   const Buffers buffers_;
-  const StateLayout layout_;
   std::vector<uint64_t> index_offsets_;  // of the index keys in a page, by layer
+  std::vector<std::optional<Part>> own_parts_, index_parts_;  // by layer
   // Angles of the first positions of entries at the rows of their last tokens, by tokens of an
   // entry.
   std::map<uint32_t, RopeTables> starts_;
   std::vector<uint32_t> start_positions_;
   RecurrentBlock* states_ = nullptr;
   std::span<const uint32_t> positions_;
-  std::vector<uint32_t> draft_positions_, accepted_positions_;
 
   uint32_t layer_ = 0;  // that of the last write()
   std::span<const KvRun> entry_runs_;

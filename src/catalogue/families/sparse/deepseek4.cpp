@@ -8,6 +8,7 @@
 
 #include "catalogue/activation_limits.h"
 #include "catalogue/families/sparse/read_indexer.h"
+#include "catalogue/families/sparse/read_mixed_streams.h"
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
 #include "tensor/kv_type.h"
@@ -15,28 +16,9 @@
 namespace kvik::families {
 namespace {
 
-constexpr uint64_t kMaxMixed = 16;
-constexpr uint64_t kMaxIterations = 1024;
 constexpr uint32_t kOverlapping = 4;  // tokens of the entries that overlap and are selected
-constexpr std::string_view kMixedStreams = "hyper_connection.count";
 constexpr std::string_view kEntryTokens = "attention.compress_ratios";
 constexpr std::string_view kOutputGroups = "attention.output_group_count";
-
-Result<HyperConnectionsConfig> read_hyper(const KeyReader& keys, const ModelConfig& c) {
-  HyperConnectionsConfig hyper;
-  SinkhornConfig sinkhorn;
-  TRY_ASSIGN(hyper.n, keys.count(kMixedStreams, kMaxMixed));
-  TRY_ASSIGN(sinkhorn.n_iterations,
-             keys.count("hyper_connection.sinkhorn_iterations", kMaxIterations));
-  TRY_ASSIGN(sinkhorn.eps, keys.positive("hyper_connection.epsilon", 1e-6));
-  if (uint64_t{hyper.n} * c.model_dim > kMaxDim) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}' is {}, expected at most {} dimensions together",
-                            keys.full(kMixedStreams), hyper.n, kMaxDim));
-  }
-  hyper.sinkhorn = sinkhorn;
-  return hyper;
-}
 
 Result<JointConfig> read_joint(const KeyReader& keys, const ModelConfig& c) {
   const AttentionConfig& a = c.attention();
@@ -132,7 +114,7 @@ Result<void> read_token_tables(const KeyReader& keys, ModelConfig& c) {
 }  // namespace
 
 Result<void> finish_deepseek4(const KeyReader& keys, ModelConfig& config) {
-  TRY_ASSIGN(config.hyper, read_hyper(keys, config));
+  TRY_ASSIGN(config.hyper, read_mixed_streams(keys, config, {}, 1));
   TRY_ASSIGN(const JointConfig joint, read_joint(keys, config));
   TRY(read_entry_ropes(keys, config));
   TRY(read_joint_layers(keys, joint, config));

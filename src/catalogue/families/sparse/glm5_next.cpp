@@ -8,6 +8,7 @@
 
 #include "catalogue/activation_limits.h"
 #include "catalogue/families/sparse/read_indexer.h"
+#include "catalogue/families/sparse/read_mixed_streams.h"
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
 #include "tensor/kv_type.h"
@@ -15,30 +16,10 @@
 namespace kvik::families {
 namespace {
 
-constexpr uint64_t kMostStreams = 16;
-constexpr uint64_t kMostIterations = 1000;
-constexpr std::string_view kStreamCount = "hyper_connection.count";
 constexpr std::string_view kIndexTypes = "attention.indexer.types";
 constexpr std::string_view kIndexTop = "attention.indexer.top_k";
 constexpr std::string_view kIndexBlock = "attention.indexer.kpool";
 constexpr std::string_view kIndexTail = "attention.indexer.kpool_select_tail";
-
-Result<void> read_mixed_streams(const KeyReader& keys, ModelConfig& c) {
-  HyperConnectionsConfig hyper;
-  TRY_ASSIGN(hyper.n, keys.count(kStreamCount, kMostStreams));
-  if (hyper.n < 2 || uint64_t{hyper.n} * c.model_dim > kMaxDim) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}' is {}, expected 2 or more, and at most {} dimensions together",
-                            keys.full(kStreamCount), hyper.n, kMaxDim));
-  }
-  SinkhornConfig sinkhorn{.has_output_weights = false};
-  TRY_ASSIGN(sinkhorn.n_iterations,
-             keys.count("hyper_connection.sinkhorn_iterations", kMostIterations));
-  TRY_ASSIGN(sinkhorn.eps, keys.positive("hyper_connection.epsilon", double{sinkhorn.eps}));
-  hyper.sinkhorn = sinkhorn;
-  c.hyper = hyper;
-  return {};
-}
 
 Result<void> read_block_indexers(const KeyReader& keys, ModelConfig& c) {
   TRY_ASSIGN(IndexerConfig indexer, read_index_heads(keys, {.has_weighted_means = true}));
@@ -86,7 +67,7 @@ Result<void> finish_glm5_next(const KeyReader& keys, ModelConfig& config) {
                             keys.full("attention.head_count_kv")));
   }
   TRY(keys.count("attention.q_lora_rank", kMaxDim));
-  TRY(read_mixed_streams(keys, config));
+  TRY_ASSIGN(config.hyper, read_mixed_streams(keys, config, {.has_output_weights = false}, 2));
   TRY(read_block_indexers(keys, config));
   TRY(finish_limits(keys, config));
   for (LayerConfig& layer : config.layers) {
