@@ -161,15 +161,14 @@ Result<std::vector<std::unique_ptr<Adapter>>> Adapter::load_own(TensorLoader& te
   return adapters;
 }
 
-uint64_t Adapter::own_bytes(const ModelSource& source, const ModelConfig& config,
-                            const Backend& backend) {
+Result<uint64_t> Adapter::own_bytes(const ModelSource& source, const ModelConfig& config,
+                                    const Backend& backend) {
   uint64_t n_bytes = 0;
   const auto has = [&](TensorId tensor) { return source.find(name_of(tensor)).has_value(); };
-  // a file with one factor of a change alone is refused when it is loaded
-  (void)each_own_pair(config, has, [&](const OwnPair& own) -> Result<void> {
+  TRY(each_own_pair(config, has, [&](const OwnPair& own) -> Result<void> {
     n_bytes += backend.low_rank_bytes(view_of(own.pair, {}));
     return {};
-  });
+  }));
   return config.adapter_switch->n_adapters * n_bytes;
 }
 

@@ -55,9 +55,9 @@ class Adapter {
   static Result<std::vector<std::unique_ptr<Adapter>>> load_own(TensorLoader& tensors,
                                                                 const ModelConfig& config,
                                                                 Backend& backend);
-  // Returns the bytes that the adapters of load_own() take together.
-  static uint64_t own_bytes(const ModelSource& source, const ModelConfig& config,
-                            const Backend& backend);
+  // Returns the bytes that the adapters of load_own() take together. Error: kCorrupt, as there.
+  static Result<uint64_t> own_bytes(const ModelSource& source, const ModelConfig& config,
+                                    const Backend& backend);
 
   // Returns bytes() of the adapter that load() would return for a model of that config.
   static uint64_t bytes_of(const AdapterSource& source, const ModelConfig& config,

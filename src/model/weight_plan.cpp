@@ -50,8 +50,15 @@ std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors,
 Result<WeightPlan> plan_weights(const ModelSource& source, const ModelConfig& config,
                                 const Backend& backend) {
   const TensorTable table(config);
-  const uint64_t own_bytes =
-      config.adapter_switch ? Adapter::own_bytes(source, config, backend) : 0;
+  uint64_t own_bytes = 0;
+  if (config.adapter_switch) {
+    const auto n_bytes = Adapter::own_bytes(source, config, backend);
+    if (!n_bytes) {
+      return fail(n_bytes.error().code,
+                  fmt::format("{}: {}", source.label(), n_bytes.error().message));
+    }
+    own_bytes = *n_bytes;
+  }
   WeightPlan plan{.n_bytes = gap_bytes(config) + own_bytes,
                   .kinds = weight_kinds(source.tensors(), table)};
   for (const TensorInfo& tensor : source.tensors()) {

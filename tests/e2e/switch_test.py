@@ -53,6 +53,17 @@ class Control(unittest.TestCase):
 
 
 class Folder(FolderCase):
+    def test_a_change_with_one_factor_is_refused(self):
+        with open(kvik.preset(PRESET), "rb") as f:
+            content = f.read()
+        path = os.path.join(self.root.name, "one-factor.gguf")
+        with open(path, "wb") as f:
+            f.write(content.replace(b"blk.0.attn_q.lora_a", b"blk.0.attn_q.lora_x"))
+        words = f"{path}: tensor 'blk.0.attn_q.lora_a' is missing, but 'blk.0.attn_q.lora_b' is there"
+        for command in (("plan",), ("logits", "--tokens", "5")):
+            with self.subTest(command=command):
+                self.refused(path, words, command=command)
+
     def changed(self, **changes):
         return self.copy(("config.json", lambda config: config.update(changes)), model=PRESET)
 
