@@ -11,9 +11,10 @@
 #include "catalogue/families/bert.h"
 #include "catalogue/families/cohere.h"
 #include "catalogue/families/deepseek.h"
-#include "catalogue/families/dots.h"
 #include "catalogue/families/ernie.h"
 #include "catalogue/families/exaone.h"
+#include "catalogue/families/experts/dots.h"
+#include "catalogue/families/experts/minicpm.h"
 #include "catalogue/families/gemma.h"
 #include "catalogue/families/glm.h"
 #include "catalogue/families/gpt.h"
@@ -64,15 +65,16 @@ consteval auto joined(const Family (&... lists)[n]) {
   return all;
 }
 
-constexpr auto kFamilies = joined(
-    kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kQwen4ExpFamilies, kGemmaFamilies,
-    kPhiFamilies, kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
-    kMinimaxSparseFamilies, kDeepseekFamilies, kDeepseekSparseFamilies, kDeepseek4Families,
-    kGlm5NextFamilies, kMistralLarge4Families, kLfmFamilies, kNemotronFamilies, kGptOssFamilies,
-    kSmolLmFamilies, kSeedOssFamilies, kExaoneFamilies, kErnieFamilies, kHunyuanFamilies,
-    kDotsFamilies, kArceeFamilies, kApertusFamilies, kCohereFamilies, kMuseFamilies,
-    kBailingFamilies, kGptFamilies, kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies,
-    kFalconH1Families, kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
+constexpr auto kFamilies =
+    joined(kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kQwen4ExpFamilies, kGemmaFamilies,
+           kPhiFamilies, kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies,
+           kMinimaxFamilies, kMinimaxSparseFamilies, kDeepseekFamilies, kDeepseekSparseFamilies,
+           kDeepseek4Families, kGlm5NextFamilies, kMistralLarge4Families, kLfmFamilies,
+           kNemotronFamilies, kGptOssFamilies, kSmolLmFamilies, kSeedOssFamilies, kExaoneFamilies,
+           kErnieFamilies, kHunyuanFamilies, kDotsFamilies, kMiniCpmFamilies, kArceeFamilies,
+           kApertusFamilies, kCohereFamilies, kMuseFamilies, kBailingFamilies, kGptFamilies,
+           kLlama4Families, kLagunaFamilies, kMimoFamilies, kStepFamilies, kFalconH1Families,
+           kJambaFamilies, kKimiLinearFamilies, kBailingHybridFamilies, kBertFamilies);
 
 // Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>

@@ -82,7 +82,7 @@ class Exactness(unittest.TestCase):
         """Experts with every KV type: chunks and batches change which tokens share an expert, but not a token's values."""
         experts = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
         experts += ("test-glm4moe", "test-minimaxm2", "test-minimaxm3", "test-minimaxm3-small", "test-gptoss", "test-mla", "test-deepseek32", "test-glmdsa", "test-mistrallarge4", "test-gemma4-moe", "test-qwen35moe", "test-qwen3next",
-                    "test-lfm2moe", "test-granitehybrid", "test-nemotronhmoe", "test-nemotron3", "test-puzzle", "test-olmoe", "test-exaonemoe", "test-ernie45moe", "test-dots1",
+                    "test-lfm2moe", "test-granitehybrid", "test-nemotronhmoe", "test-nemotron3", "test-puzzle", "test-olmoe", "test-exaonemoe", "test-ernie45moe", "test-dots1", "test-minicpm5moe",
                     "test-hunyuanmoe", "test-afmoe", "test-mistral4", "test-hyv3", "test-bailingmoe2", "test-cohere2moe", "test-llama4", "test-laguna", "test-mimo2", "test-step35",
                     "test-jamba", "test-kimilinear", "test-bailingmoe3", "test-qwen4exp", "test-deepseek4", "test-glm5next")
         others = ("test-phi3", "test-granite", "test-olmo2", "test-yarn", "test-ministral3", "test-gemma3n", "test-gemma4", "test-gemma4-e", "test-qwen35", "test-lfm2", "test-nemotronh",

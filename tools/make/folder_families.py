@@ -146,6 +146,8 @@ OF = {
     "arcee": {"type": "arcee", "config": {"hidden_act": "relu2"}},
     "apertus": {"type": "apertus", "names": ends({"attn_norm": "attention_layernorm", "ffn_norm": "feedforward_layernorm"}), "config": {"hidden_act": "xielu"}},
     "dots1": {"type": "dots1", "names": SHARED, "keys": {"num_experts": "n_routed_experts"}, "config": {**MOE, "n_shared_experts": n_shared}},
+    "minicpm5moe": {"type": "minicpm5_moe", "names": SHARED, "keys": {"num_experts": "n_routed_experts"},
+                    "config": {**MOE, "n_shared_experts": n_shared, "use_gated_attention": True}},
     "hunyuan-dense": {"type": "hunyuan_v1_dense", "names": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
                                                             "attn_k_norm.weight": "self_attn.key_layernorm.weight"}},
     "command-r": {"type": "cohere", **COHERE},

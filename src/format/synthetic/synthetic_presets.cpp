@@ -151,6 +151,7 @@ constexpr ModelPreset kPresets[] = {
     {{"test-arcee", "arcee", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}},
     {{"test-apertus", "apertus", 2, 64, 4, 2, 16, 160, 2048, 1.2e7f, 0, 260, false}, {}, {.divisors = kOne}},
     {{"test-dots1", "dots1", 3, 64, 4, 4, 16, 160, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 192, 1, 2.5f, true, true}},
+    {{"test-minicpm5moe", "minicpm5moe", 3, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 96, 1, 2.5f, true, true}, {.n_ctx_original = 512, .divisors = kTwo}},
     {{"test-hunyuan", "hunyuan-dense", 2, 64, 4, 2, 16, 160, 2048, 1e7f, 0, 260, true}},
     {{"test-hunyuanmoe", "hunyuan-moe", 2, 64, 4, 2, 16, 96, 2048, 1e7f, 0, 260, false}, {8, 3, 96, 96}},
     {{"test-commandrplus", "command-r", 2, 64, 4, 2, 16, 160, 2048, 8e6f, 0, 260, true}, {}, {}, {}, 0, true, true, {}, {}, {}, {}, 0.25f},
