@@ -40,6 +40,9 @@ struct MtpNames {
   bool is_in_model = true;                 // the prefix of the text model's tensors precedes them
   // End of the name of a tensor that shows that the layer is there; empty: a key says so.
   std::string_view sign = {};
+  // Names of the two tensors whose columns form kMtpProjection; empty: it is one tensor.
+  std::string_view embedding_half = {}, hidden_half = {};
+  bool norms_streams_together = false;  // StreamNorm::kTogether
 };
 // Qwen's names.
 inline constexpr MtpNames kSeparateMtpNames{.head_prefix = "mtp.",
@@ -254,8 +257,9 @@ struct Family {
   // Returns the config of the first MTP layer of a model that has some (ModelConfig::has_mtp_head);
   // null: such layers are ignored.
   Result<LayerConfig> (*mtp_layer)(const KeyReader& keys, const ModelConfig& config) = nullptr;
-  bool is_mtp_hidden_raw = false;      // ModelConfig::is_mtp_hidden_raw
-  bool lacks_mtp_output_norm = false;  // ModelConfig::lacks_mtp_output_norm
+  bool is_mtp_hidden_raw = false;              // ModelConfig::is_mtp_hidden_raw
+  bool lacks_mtp_output_norm = false;          // ModelConfig::lacks_mtp_output_norm
+  std::optional<StreamNorm> mtp_streams = {};  // ModelConfig::mtp_streams
   std::span<const FolderType> folders = {};
   // Tensor names that adapters refer to, for a family whose folders have other names, or are read
   // as those of another family.

@@ -316,14 +316,32 @@ class LayerTensors {
 
   void list_mtp_head() {
     add(kMtpEmbeddingNorm, {c_.model_dim});
-    add(kMtpHiddenNorm, {c_.model_dim});
-    if (!c_.lacks_mtp_output_norm) add(kMtpOutputNorm, {c_.model_dim});
+    const bool is_shared = c_.mtp_streams == StreamNorm::kShared;
+    add(kMtpHiddenNorm, {is_shared ? c_.model_dim : c_.mtp_hidden_dim()});
+    if (c_.mtp_streams) list_mtp_streams(*c_.hyper);
+    // Without a norm of its own, the MTP head of a model with mixed streams has the model's.
+    const bool may_lack_norm = c_.mtp_streams && c_.hyper->sinkhorn;
+    if (!c_.lacks_mtp_output_norm) add_optional(kMtpOutputNorm, {c_.model_dim}, may_lack_norm);
     const uint64_t n_inputs = c_.eagle ? c_.eagle->taps.size() : 2;
     add(kMtpProjection, {c_.model_dim, n_inputs * c_.model_dim});
     if (c_.has_mtp_embedding) add(kMtpEmbedding, {c_.n_vocab, c_.model_dim});
     const bool is_part = c_.eagle && c_.eagle->tokens;
     if (c_.has_mtp_output) {
       add(kMtpHead, {is_part ? c_.eagle->tokens->size() : c_.n_vocab, c_.model_dim});
+    }
+  }
+
+  // Hyper-connections of its output; without own weights, mixed streams have those of the model.
+  void list_mtp_streams(const HyperConnectionsConfig& h) {
+    const uint64_t n_cols = uint64_t{h.n} * c_.model_dim;
+    if (!h.sinkhorn) {
+      add(kMtpHyperNorm, {n_cols});
+      add(kMtpHyperDown, {h.rank, n_cols});
+      add(kMtpHyperUp, {n_cols, h.rank});
+    } else if (h.sinkhorn->has_output_weights) {
+      add_optional(kMtpHyperProjection, {h.n, n_cols}, true);
+      add_optional(kMtpHyperBase, {h.n}, true);
+      add_optional(kMtpHyperScale, {1}, true);
     }
   }
 
@@ -375,7 +393,7 @@ class LayerTensors {
       add(kPerLayerPostNorm, {c_.model_dim});
     }
     if (c_.streams) list_streams(*c_.streams);
-    if (c_.hyper) list_hyper_connections(*c_.hyper);
+    if (c_.hyper && (layer_ < c_.n_layers || c_.mtp_streams)) list_hyper_connections(*c_.hyper);
     if (c_.ngrams && c_.ngrams->layer == layer_) list_ngrams(*c_.ngrams, c_.hyper->n);
     if (c_.has_layer_scales) add_optional(kLayerScale, {1}, true);
   }

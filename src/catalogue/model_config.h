@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -11,6 +10,7 @@
 #include "base/metadata.h"
 #include "base/result.h"
 #include "base/token_id.h"
+#include "catalogue/draft_config.h"
 #include "catalogue/joint_config.h"
 #include "catalogue/ngram_config.h"
 #include "catalogue/recurrent_config.h"
@@ -336,25 +336,6 @@ struct HyperConnectionsConfig {
   std::optional<SinkhornConfig> sinkhorn = {};  // absent: not manifold-constrained
 };
 
-// A draft head that was trained for a model and is stored apart from it (EAGLE-3, Li et al. 2025):
-// a layer whose input is a token's embedding together with a projection of hidden states of some
-// layers of the model at the token before.
-struct EagleConfig {
-  // The hidden states are the inputs of these layers; n_layers: the output of the last one.
-  std::vector<uint32_t> taps;
-  bool is_residual_normed = false;  // the projection is normed before the layer adds to it
-  // Token of each row of the head's output projection; null: the model's vocabulary in order.
-  std::shared_ptr<const std::vector<uint32_t>> tokens;
-};
-
-// A drafter of several narrow layers that have no K and V, but read those of the model's last
-// layers with full attention and with a window (Gemma 4's assistant, 2026). All tokens of a draft
-// are computed at the position of the first one.
-struct AssistantConfig {
-  uint32_t n_layers = 0;
-  uint32_t model_dim = 0;  // width of its layers
-};
-
 // A model that generates and also scores how well a document answers a query (Qwen3-Reranker): the
 // score is the logit of "yes" minus that of "no" after a prompt with both texts. The rows of the
 // output projection for the two tokens are a tensor of their own, the classifier.
@@ -443,6 +424,9 @@ struct ModelConfig {
   bool has_mtp_embedding = false, has_mtp_output = false;
   // The hidden states are those before the last norm, the model's and its own.
   bool is_mtp_hidden_raw = false;
+  // They are all residual streams after the last layer, with this norm, and the MTP layer has
+  // hyper-connections (hyper).
+  std::optional<StreamNorm> mtp_streams = {};
   bool lacks_mtp_output_norm = false;  // its output is not normalized
   // The MTP head is an EAGLE-3 head, which takes the place of the model's own.
   std::optional<EagleConfig> eagle = {};
@@ -459,6 +443,8 @@ struct ModelConfig {
     if (!has_mtp_head) return 0;
     return assistant ? assistant->n_layers : 1;
   }
+  // Returns the dimensions of a hidden state that the MTP head reads.
+  uint32_t mtp_hidden_dim() const { return (mtp_streams ? hyper->n : 1) * model_dim; }
   // Returns the width of the layers of the MTP head.
   uint32_t draft_dim() const { return assistant ? assistant->model_dim : model_dim; }
 

@@ -388,6 +388,9 @@ Result<ModelConfig> read_config(const Metadata& metadata, DraftHeadKeys head_key
     c.has_mtp_head = true;
     c.is_mtp_hidden_raw = family->is_mtp_hidden_raw;
     c.lacks_mtp_output_norm = family->lacks_mtp_output_norm;
+    TRY_ASSIGN(const bool is_together, keys.flag("mtp.norms_streams_together", false));
+    c.mtp_streams = family->mtp_streams;
+    if (c.mtp_streams && is_together) c.mtp_streams = StreamNorm::kTogether;
   }
   TRY_ASSIGN(c.n_ctx_short_rope,
              keys.optional_count("rope.scaling.original_context_length", kMaxContext));

@@ -201,9 +201,15 @@ enum class TensorRole : uint8_t {
   // all tapped layers
   kMtpProjection,
   kMtpOutputNorm,  // MTP head: norm before the output head
-  kMtpEmbedding,   // MTP head: embedding of its own
-  kMtpHead,        // MTP head: output projection of its own
-  kMtpPost,        // assistant: projection of its output to the width of the model
+  kMtpHyperNorm,   // MTP head: hyper-connections of its output, as of the model's
+  kMtpHyperDown,
+  kMtpHyperUp,
+  kMtpHyperProjection,
+  kMtpHyperBase,
+  kMtpHyperScale,
+  kMtpEmbedding,  // MTP head: embedding of its own
+  kMtpHead,       // MTP head: output projection of its own
+  kMtpPost,       // assistant: projection of its output to the width of the model
   // Factors of the changes that the model's own adapters make to its matrices (AdapterSwitch):
   // A is [n, rank, inputs], B is [n, outputs, rank]
   kQLoraA,
@@ -250,6 +256,10 @@ inline bool is_list(TensorKind kind) {
          kind == TensorKind::kNumbers || kind == TensorKind::kLoraFactor;
 }
 inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
+// Returns whether only MTP layers have the role.
+inline bool is_of_mtp_head(TensorRole role) {
+  return role >= TensorRole::kMtpEmbeddingNorm && role <= TensorRole::kMtpPost;
+}
 
 // Returns whether the role is a down projection of an MLP or of experts.
 bool is_down_projection(TensorRole role);

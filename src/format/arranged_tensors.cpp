@@ -198,7 +198,13 @@ class RearrangedTensors final : public TensorTransform {
       scales.resize(std::min<size_t>(1, scales.size()));
     }
     if (scales == std::vector<float>{1}) scales.clear();
-    CHECK(scales.size() <= 1 || scales.size() == tensor.info.shape.front());
+    if (scales.size() > 1 && scales.size() != tensor.info.shape.front()) {
+      const size_t input = tensor.pieces.front().tensor;
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("tensor {} has another scale than the tensor with which it forms {}, "
+                              "expected one scale",
+                              quoted(inputs_.name_in_file(input)), quoted(tensor.info.name)));
+    }
     made.scales = std::move(scales);
     return {};
   }

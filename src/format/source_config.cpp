@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -58,11 +60,43 @@ void take_ngram_rows(const ModelSource& source, ModelConfig& config) {
   config.ngrams->n_rows = static_cast<uint32_t>(shape[0]);
 }
 
+// Returns whether the layer `first`, which should be the first MTP layer, is one of the others: it
+// has tensors, but none that only MTP layers have.
+bool is_no_mtp_layer(const ModelSource& source, uint64_t first) {
+  bool has_layer = false;
+  for (const TensorInfo& tensor : source.tensors()) {
+    const auto id = tensor_named(tensor.name);
+    if (!id || !is_of_layer(id->role) || id->layer != first) continue;
+    if (is_of_mtp_head(id->role)) return false;
+    has_layer = true;
+  }
+  return has_layer;
+}
+
+// Returns the metadata without the number of MTP layers if the layers that it covers are none: some
+// files of DeepSeek V4 state MTP layers that they neither have nor count. Otherwise returns
+// std::nullopt.
+Result<std::optional<Metadata>> metadata_without_mtp_layers(const ModelSource& source) {
+  const Metadata& stated = source.metadata();
+  TRY_ASSIGN(const auto architecture, stated.get_string("general.architecture"));
+  const std::string prefix = architecture.value_or("") + ".";
+  TRY_ASSIGN(const auto n_layers, stated.get_uint(prefix + "block_count"));
+  TRY_ASSIGN(const auto n_mtp_layers, stated.get_uint(prefix + "nextn_predict_layers"));
+  const uint64_t n = n_mtp_layers.value_or(0);
+  if (n == 0 || n >= n_layers.value_or(0) || !is_no_mtp_layer(source, *n_layers - n)) {
+    return std::nullopt;
+  }
+  Metadata metadata = stated;
+  metadata.replace(prefix + "nextn_predict_layers", uint64_t{0});
+  return metadata;
+}
+
 }  // namespace
 
 Result<ModelConfig> config_of(const ModelSource& source) {
+  TRY_ASSIGN(const auto metadata, metadata_without_mtp_layers(source));
   TRY_ASSIGN(ModelConfig config,
-             read_config(source.metadata(),
+             read_config(metadata ? *metadata : source.metadata(),
                          source.has_draft_head() ? DraftHeadKeys::kRead : DraftHeadKeys::kIgnored));
   widen_gates(source, config);
   replace_absent_experts(source, config);

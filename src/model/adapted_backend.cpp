@@ -81,13 +81,12 @@ bool AdaptedBackend::scales_some(const PackedMatrix& w) {
 
 void AdaptedBackend::add(Rows x, const PackedMatrix& w, Rows out) {
   if (!has_adapters_) return;
-  CHECK(x.n_rows == n_rows_);
   terms_.clear();
-  for (const Group& group : groups()) {
-    scale_product(group, w, out);
-    list_terms(group, w);
-  }
-  if (!terms_.empty()) next_.add_low_rank(x, terms_, out);
+  for (const Group& group : groups()) list_terms(group, w);
+  if (terms_.empty()) return;
+  CHECK(x.n_rows == n_rows_);
+  for (const Group& group : groups()) scale_product(group, w, out);
+  next_.add_low_rank(x, terms_, out);
 }
 
 void AdaptedBackend::matmul(Rows x, const PackedMatrix& w, Rows out) {

@@ -14,9 +14,9 @@ namespace kvik {
 // decoder's blocks knowing about adapters. Rows of one adapter are computed together; the change of
 // a row does not depend on other rows (Backend::add_low_rank()).
 //
-// The rows of products and of embed() must be the rows of the step in order, as set by
-// begin_step(), add_rows(), keep() and select_rows(); a product of other rows is a bug. This is not
-// checked while no row has an adapter. One thread.
+// The rows of products with matrices that adapters may change, and of embed(), must be the rows of
+// the step in order, as set by begin_step(), add_rows(), keep() and select_rows(); a product of
+// other rows is a bug. This is checked only if an adapter changes the matrix. One thread.
 class AdaptedBackend final : public ForwardingBackend {
  public:
   explicit AdaptedBackend(Backend& backend) : ForwardingBackend(backend) {}

@@ -405,6 +405,7 @@ void AttentionBlock::attend_after_first(uint32_t layer, ResidualStream& x) {
     if (a.indexer.is_own()) indexer_->select(run, window);
     gather(one, layer, window, heads);
   }
+  if (a.joint.exists()) return joint_->project(layer, ropes_, heads, x);
   project(layer, heads, x);
 }
 

@@ -75,7 +75,8 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
     if (writes_cache(c.layers[i])) last_writer_ = i;
   }
   if (c.has_mtp_head) {
-    mtp_head_.emplace(model, backend_, kv_type, buffers_.mtp_head);
+    mtp_head_.emplace(model, backend_, kv_type, buffers_.mtp_head,
+                      c.mtp_streams ? &*hyper_ : nullptr);
     mtp_head_runs_.reserve(n_rows_max);
     if (c.eagle) eagle_mlp_.emplace(backend_, Activation::kSilu, buffers_.mlp);
     if (c.eagle && c.eagle->tokens) draft_logits_.resize(c.eagle->tokens->size());
@@ -325,12 +326,16 @@ void Decoder::run_mtp_head(std::span<const MtpHeadRow> rows) {
   } else {
     mtp_head_->write_kv(attention_);
     attention_.attend_after_first(mtp_head_->layer(), x);
+    const LayerWeights& w = model_.layers()[mtp_head_->layer()];
+    const bool has_streams = model_.config().mtp_streams.has_value();
+    if (has_streams) hyper_->end(x);
+    if (has_streams) hyper_->begin(w.ffn_hyper, x);
     if (eagle_mlp_) {
-      const LayerWeights& w = model_.layers()[mtp_head_->layer()];
       eagle_mlp_->forward(w.feed_forward, w.feed_forward_norm(), x);
     } else {
       feed_forward(mtp_head_->layer(), x);
     }
+    if (has_streams) hyper_->end(x);
   }
   copy_draft_logits(mtp_head_->end());
   first_projected_.reset();

@@ -63,8 +63,8 @@ class ModelLoader {
     TRY_ASSIGN(model_->per_layer_.norm, tensors_.vectors({kPerLayerProjectionNorm}));
     TRY_ASSIGN(model_->streams_.in, tensors_.experts({kStreamProjections}, 0));
     TRY_ASSIGN(model_->streams_.out, tensors_.experts({kStreamOutputs}, 0));
-    TRY(load_hyper(model_->hyper_output_, {kHyperNorm, kHyperDown, kHyperUp, {}}, 0));
-    TRY(load_sinkhorn(model_->hyper_output_, {kHyperProjection, kHyperBase, kHyperScale}, 0));
+    TRY(load_hyper(model_->hyper_output_, {kHyperNorm, kHyperDown, kHyperUp},
+                   {kHyperProjection, kHyperBase, kHyperScale}, 0));
     if (config_.ngrams) TRY(load_ngrams(model_->ngrams_));
     TRY(load_rope_divisors(options.n_ctx_max ? options.n_ctx_max : config_.n_ctx_train));
     for (uint32_t i = 0; i < config_.layers.size(); ++i) {
@@ -263,36 +263,29 @@ class ModelLoader {
     TRY_ASSIGN(const auto scale, tensors_.host_vectors({kLayerScale}, layer));
     if (!scale.empty()) weights.scale = scale.front();
     TRY(load_hyper(weights.mixer_hyper,
-                   {kMixerHyperNorm, kMixerHyperDown, kMixerHyperUp, kMixerHyperInject}, layer));
+                   {kMixerHyperNorm, kMixerHyperDown, kMixerHyperUp, kMixerHyperInject},
+                   {kMixerHyperProjection, kMixerHyperBase, kMixerHyperScale}, layer));
     TRY(load_hyper(weights.ffn_hyper, {kFfnHyperNorm, kFfnHyperDown, kFfnHyperUp, kFfnHyperInject},
-                   layer));
-    TRY(load_sinkhorn(weights.mixer_hyper,
-                      {kMixerHyperProjection, kMixerHyperBase, kMixerHyperScale}, layer));
-    TRY(load_sinkhorn(weights.ffn_hyper, {kFfnHyperProjection, kFfnHyperBase, kFfnHyperScale},
-                      layer));
+                   {kFfnHyperProjection, kFfnHyperBase, kFfnHyperScale}, layer));
     return load_streams(weights.streams, layer);
   }
 
   struct HyperRoles {
     TensorRole norm, down, up;
-    std::optional<TensorRole> inject;
+    std::optional<TensorRole> inject = {};
   };
-  Result<void> load_hyper(HyperWeights& h, HyperRoles roles, uint32_t layer) {
-    TRY_ASSIGN(h.norm, tensors_.vectors({roles.norm}, layer));
-    TRY_ASSIGN(h.down, tensors_.matrix({roles.down}, layer));
-    TRY_ASSIGN(h.up, tensors_.matrix({roles.up}, layer));
-    if (!roles.inject) return {};
-    TRY_ASSIGN(h.inject, tensors_.matrix({*roles.inject}, layer));
-    return {};
-  }
-
   struct SinkhornRoles {
     TensorRole projection, base, scale;
   };
-  Result<void> load_sinkhorn(HyperWeights& h, SinkhornRoles roles, uint32_t layer) {
-    TRY_ASSIGN(h.projection, tensors_.matrix({roles.projection}, layer));
-    TRY_ASSIGN(h.base, tensors_.host_vectors({roles.base}, layer));
-    TRY_ASSIGN(h.scales, tensors_.host_vectors({roles.scale}, layer));
+  Result<void> load_hyper(HyperWeights& h, HyperRoles roles, SinkhornRoles mixed, uint32_t layer) {
+    TRY_ASSIGN(h.norm, tensors_.vectors({roles.norm}, layer));
+    TRY_ASSIGN(h.down, tensors_.matrix({roles.down}, layer));
+    TRY_ASSIGN(h.up, tensors_.matrix({roles.up}, layer));
+    TRY_ASSIGN(h.projection, tensors_.matrix({mixed.projection}, layer));
+    TRY_ASSIGN(h.base, tensors_.host_vectors({mixed.base}, layer));
+    TRY_ASSIGN(h.scales, tensors_.host_vectors({mixed.scale}, layer));
+    if (!roles.inject) return {};
+    TRY_ASSIGN(h.inject, tensors_.matrix({*roles.inject}, layer));
     return {};
   }
 
@@ -350,6 +343,10 @@ class ModelLoader {
     TRY_ASSIGN(g.embedding, tensors_.matrix({kMtpEmbedding}, config_.n_layers));
     TRY_ASSIGN(g.output, tensors_.matrix({kMtpHead}, config_.n_layers));
     TRY_ASSIGN(g.post, tensors_.matrix({kMtpPost}, config_.n_layers));
+    TRY(tensors_.check_all_or_none({kMtpHyperProjection, kMtpHyperBase, kMtpHyperScale},
+                                   config_.n_layers));
+    TRY(load_hyper(g.hyper_output, {kMtpHyperNorm, kMtpHyperDown, kMtpHyperUp},
+                   {kMtpHyperProjection, kMtpHyperBase, kMtpHyperScale}, config_.n_layers));
     arithmetics_.insert("guesser");
     return {};
   }
@@ -483,7 +480,7 @@ std::optional<MtpHiddenPlace> mtp_hidden_place(const ModelConfig& config, KvType
   const uint64_t used = bytes_with_index(config, groups, group, type, backend);
   return MtpHiddenPlace{.group = group,
                         .offset = (used + kLineBytes - 1) / kLineBytes * kLineBytes,
-                        .n_bytes = uint64_t{config.model_dim} * sizeof(float)};
+                        .n_bytes = uint64_t{config.mtp_hidden_dim()} * sizeof(float)};
 }
 
 size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend) {

@@ -181,10 +181,12 @@ struct FeedForwardWeights {
 
 // Weights of the MTP head in addition to a LayerWeights (MtpHeadBlock).
 struct MtpHeadWeights {
-  Buffer embedding_norm, hidden_norm, output_norm;  // [model_dim]
+  // [model_dim]; hidden_norm may be [mtp_hidden_dim] (StreamNorm)
+  Buffer embedding_norm, hidden_norm, output_norm;
   std::unique_ptr<PackedMatrix> input;              // [model_dim, 2 · model_dim]
   std::unique_ptr<PackedMatrix> embedding, output;  // [n_vocab, model_dim]; null: the model's
   std::unique_ptr<PackedMatrix> post;               // [model_dim, draft_dim], of an assistant
+  HyperWeights hyper_output;                        // with hyper-connections; empty: the model's
 };
 
 // Weights of an encoder that the layers do not have. A norm's biases follow its weights.
@@ -257,6 +259,13 @@ class Model {
   }
   const PackedMatrix& mtp_head_output() const {
     return mtp_head_.output ? *mtp_head_.output : head();
+  }
+  const Buffer& mtp_head_norm() const {
+    return mtp_head_.output_norm.size() > 0 ? mtp_head_.output_norm : output_norm();
+  }
+  const HyperWeights& mtp_head_hyper_output() const {
+    const HyperWeights& own = mtp_head_.hyper_output;
+    return own.down || own.projection ? own : hyper_output_;
   }
   const EncoderWeights& encoder() const { return encoder_; }
   const PerLayerEmbedding& per_layer() const { return per_layer_; }

@@ -18,13 +18,14 @@ ModelConfig draft_config(ModelConfig config) {
 
 MtpHeadBlock::Buffers MtpHeadBlock::Buffers::take(const ModelConfig& config, uint32_t n_rows_max,
                                                   RowBuffers& buffers) {
+  const uint32_t n_streams = config.mtp_hidden_dim() / config.model_dim;
+  const bool has_normed = config.is_mtp_hidden_raw || config.assistant || config.mtp_streams;
   return {
-      .hidden = buffers.take(n_rows_max, config.model_dim),
-      .before = buffers.take(n_rows_max, config.model_dim),
-      .pairs = buffers.take(n_rows_max, 2 * config.model_dim),
-      .outputs = buffers.take(std::min(kMaxRows, n_rows_max), config.model_dim),
-      .normed = buffers.take(std::min(kMaxRows, n_rows_max),
-                             config.is_mtp_hidden_raw || config.assistant ? config.draft_dim() : 0),
+      .hidden = buffers.take(n_rows_max, config.mtp_hidden_dim()),
+      .before = buffers.take(n_rows_max, config.mtp_hidden_dim()),
+      .pairs = buffers.take(n_rows_max * n_streams, 2 * config.model_dim),
+      .outputs = buffers.take(std::min(kMaxRows, n_rows_max), config.mtp_hidden_dim()),
+      .normed = buffers.take(std::min(kMaxRows, n_rows_max), has_normed ? config.draft_dim() : 0),
       .taps = buffers.take(
           n_rows_max,
           config.eagle ? static_cast<uint32_t>(config.eagle->taps.size()) * config.model_dim : 0),
@@ -32,9 +33,10 @@ MtpHeadBlock::Buffers MtpHeadBlock::Buffers::take(const ModelConfig& config, uin
 }
 
 MtpHeadBlock::MtpHeadBlock(const Model& model, Backend& backend, KvType kv_type,
-                           const Buffers& buffers)
+                           const Buffers& buffers, HyperConnections* hyper)
     : model_(model),
       backend_(backend),
+      hyper_(hyper),
       draft_config_(draft_config(model.config())),
       state_offset_(state_layout(model.config()).offsets[model.config().n_layers]),
       place_(mtp_hidden_place(model.config(), kv_type, backend)),
@@ -64,7 +66,7 @@ void MtpHeadBlock::keep_hidden(const Run& run, uint32_t first_row, uint32_t n_ro
 
 void MtpHeadBlock::copy_row(const float* from, float* to) {
   backend_.memory().copy(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
-                         size_t{model_.config().model_dim} * sizeof(float));
+                         size_t{model_.config().mtp_hidden_dim()} * sizeof(float));
 }
 
 void MtpHeadBlock::copy_rows(Rows from, Rows to) {
@@ -93,6 +95,10 @@ void MtpHeadBlock::join(std::span<const TokenId> tokens) {
   const Rows before = buffers_.before.slice(0, n_rows);
   const Rows normed = pairs.columns(c.model_dim, c.model_dim);
   x_.begin_step(n_rows);
+  if (hyper_) {
+    backend_.embed(model_.mtp_head_embedding(), tokens, x_.rows());
+    return join_streams(x_.rows(), before);
+  }
   if (c.assistant) {
     const Rows rows = buffers_.hidden.slice(0, n_rows);
     backend_.embed(model_.embedding(), tokens, rows);
@@ -111,9 +117,38 @@ void MtpHeadBlock::join(std::span<const TokenId> tokens) {
   }
 }
 
+// Computes the streams in the same way.
+void MtpHeadBlock::join_streams(Rows embedded, Rows before) {
+  const ModelConfig& c = model_.config();
+  const MtpHeadWeights& w = model_.mtp_head();
+  const uint32_t n = c.hyper->n, dim = c.model_dim;
+  const Rows rows = buffers_.pairs.slice(0, before.n_rows * n);
+  const Rows pairs{rows.data, before.n_rows, n * rows.n_cols, n * rows.n_cols};  // n for each token
+  if (c.mtp_streams == StreamNorm::kTogether) {
+    backend_.rms_norm(before, w.hidden_norm.floats(), n * dim, c.norm_eps, before);
+  }
+  const Rows first = pairs.columns(0, dim);
+  backend_.rms_norm(embedded, w.embedding_norm.floats(), dim, c.norm_eps, first);
+  for (uint32_t j = 0; j < n; ++j) {
+    const Rows stream = before.columns(j * dim, dim);
+    const Rows normed = pairs.columns((2 * j + 1) * dim, dim);
+    const Rows copy = pairs.columns(2 * j * dim, dim);
+    if (j > 0) backend_.copy_heads({first, 1, 0, 0, dim}, {copy, 1, 0, 0, dim});
+    if (c.mtp_streams == StreamNorm::kTogether) {
+      backend_.copy_heads({stream, 1, 0, 0, dim}, {normed, 1, 0, 0, dim});
+      continue;
+    }
+    const bool is_own = c.mtp_streams == StreamNorm::kOwn;
+    const float* weights = w.hidden_norm.floats() + (is_own ? size_t{j} * dim : 0);
+    backend_.rms_norm(stream, weights, dim, c.norm_eps, normed);
+  }
+  backend_.matmul(rows, *w.input, hyper_->begin_step(before.n_rows));
+}
+
 void MtpHeadBlock::write_kv(AttentionBlock& attention) {
   if (model_.config().eagle)
     return attention.write_kv(layer(), buffers_.pairs.slice(0, x_.n_rows()));
+  if (hyper_) hyper_->begin(model_.layers()[layer()].mixer_hyper, x_);
   attention.write_kv(layer(), x_);
 }
 
@@ -124,8 +159,8 @@ void MtpHeadBlock::follow(std::span<const TokenId> tokens, std::span<const Run> 
   const Rows hidden = buffers_.hidden.slice(0, x.n_rows);
   if (c.eagle) {
     backend_.matmul(buffers_.taps.slice(0, x.n_rows), *model_.mtp_head().input, hidden);
-  } else if (c.is_mtp_hidden_raw) {
-    copy_rows(x, hidden);
+  } else if (c.is_mtp_hidden_raw || hyper_) {
+    copy_rows(hyper_ ? hyper_->streams(x.n_rows) : x, hidden);
   } else {
     backend_.rms_norm(x, model_.output_norm().floats(), c.model_dim, c.norm_eps, hidden);
   }
@@ -187,14 +222,18 @@ ResidualStream& MtpHeadBlock::begin(std::span<const Row> rows) {
 Rows MtpHeadBlock::end() {
   const ModelConfig& c = model_.config();
   const Rows outputs = buffers_.outputs.slice(0, x_.n_rows());
+  if (hyper_) {
+    copy_rows(hyper_->streams(x_.n_rows()), outputs);
+    hyper_->finish(model_.mtp_head_hyper_output(), x_);
+    if (c.lacks_mtp_output_norm) return x_.rows();
+  }
   if (c.lacks_mtp_output_norm) {
     copy_rows(x_.rows(), outputs);
     return outputs;
   }
-  const bool has_others = c.is_mtp_hidden_raw || c.assistant;
+  const bool has_others = c.is_mtp_hidden_raw || c.assistant || hyper_;
   const Rows normed = has_others ? buffers_.normed.slice(0, x_.n_rows()) : outputs;
-  backend_.rms_norm(x_.rows(), model_.mtp_head().output_norm.floats(), c.draft_dim(), c.norm_eps,
-                    normed);
+  backend_.rms_norm(x_.rows(), model_.mtp_head_norm().floats(), c.draft_dim(), c.norm_eps, normed);
   if (c.assistant) {
     backend_.matmul(normed, *model_.mtp_head().post, outputs);
   } else if (c.is_mtp_hidden_raw) {

@@ -13,6 +13,7 @@
 #include "model/recurrent/state_layout.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
+#include "model/streams/hyper_connections.h"
 
 namespace kvik {
 
@@ -20,6 +21,10 @@ namespace kvik {
 // (ModelConfig::has_mtp_head). Its input for a token is projection([norm(embedding of the token),
 // norm(hidden state of the token before)]); its normed output goes to the model's output projection
 // (Gloeckle et al. 2024; DeepSeek-V3, 2024, section 2.2; Qwen3-Next).
+//
+// If it has hyper-connections, the hidden states of a token are the residual streams s after the
+// last layer. The layer's streams begin as projection([norm(embedding), norm(s)ⱼ]), and its output
+// is the mix of its own streams by weights of its own (Qwen4-Exp 2026; DeepSeek-V4, 2026).
 //
 // An EAGLE-3 head (EagleConfig) is one, too: its hidden state of a token is a projection of those
 // of some layers, to which the layer adds, and Q, K and V are projections of both norms,
@@ -37,10 +42,11 @@ namespace kvik {
 class MtpHeadBlock {
  public:
   struct Buffers {
-    Rows hidden;   // [n_rows_max, model_dim], hidden states of the step's rows after the final norm
-    Rows before;   // [n_rows_max, model_dim], hidden state of the token before each row
-    Rows pairs;    // [n_rows_max, 2 · model_dim]
-    Rows outputs;  // [kMaxRows, model_dim], normed outputs of the last pass, or raw ones
+    // [n_rows_max, hidden_dim], hidden states of the step's rows after the final norm, or streams
+    Rows hidden;
+    Rows before;   // [n_rows_max, hidden_dim], hidden state of the token before each row
+    Rows pairs;    // [n_rows_max · n_streams, 2 · model_dim]
+    Rows outputs;  // [kMaxRows, hidden_dim], normed outputs of the last pass, raw ones or streams
     Rows normed;   // [kMaxRows, draft_dim], normed outputs if `outputs` has others
     Rows taps;     // [n_rows_max, n_taps · model_dim], hidden states for an EAGLE-3 head
     ResidualStream::Buffers stream;
@@ -48,8 +54,11 @@ class MtpHeadBlock {
   };
   static constexpr uint32_t kMaxRows = 32;  // maximum number of rows of one pass
 
-  // `model`, which must have an MTP head, and `backend` are borrowed.
-  MtpHeadBlock(const Model& model, Backend& backend, KvType kv_type, const Buffers& buffers);
+  // `model`, which must have an MTP head, and `backend` are borrowed. `hyper` is too, if the MTP
+  // layer has hyper-connections (ModelConfig::mtp_streams); follow() and begin() replace its
+  // streams.
+  MtpHeadBlock(const Model& model, Backend& backend, KvType kv_type, const Buffers& buffers,
+               HyperConnections* hyper);
 
   uint32_t layer() const { return model_.config().n_layers; }
 
@@ -65,8 +74,8 @@ class MtpHeadBlock {
     uint32_t n_draft_tokens = 0;  // number of draft tokens, which are the last rows
   };
   // Writes K and V of all rows of the step to the pages, and keeps the hidden states of the last
-  // row of each sequence that is not a draft token. x: the rows after the last layer. `runs` is
-  // borrowed until accept().
+  // row of each sequence that is not a draft token. x: the rows after the last layer, of which
+  // hyper-connections still have the streams. `runs` is borrowed until accept().
   void follow(std::span<const TokenId> tokens, std::span<const Run> runs, Rows x,
               AttentionBlock& attention);
   // For an assistant, which has no K and V: keeps the hidden states. x: the rows of `runs`.
@@ -88,7 +97,8 @@ class MtpHeadBlock {
   ResidualStream& begin(std::span<const Row> rows);
   // Writes K and V of these rows.
   void write_kv(AttentionBlock& attention);
-  // Returns the normed output of the layer, which is the input of the output projection.
+  // Returns the normed output of the layer, which is the input of the output projection, valid
+  // until the next pass.
   Rows end();
 
  private:
@@ -97,9 +107,11 @@ class MtpHeadBlock {
   void copy_row(const float* from, float* to);
   void copy_rows(Rows from, Rows to);
   void join(std::span<const TokenId> tokens);
+  void join_streams(Rows embedded, Rows before);
 
   const Model& model_;
   Backend& backend_;
+  HyperConnections* hyper_;
   const ModelConfig draft_config_;             // config of the layers, which may be narrower
   const uint64_t state_offset_;                // in a recurrent state
   const std::optional<MtpHiddenPlace> place_;  // in a page

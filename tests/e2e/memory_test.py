@@ -299,6 +299,11 @@ class ResidentFamilies(Resident):
     def test_memory_within_plan_with_experts(self):
         self.assert_within_plan("synthetic:test-qwen2moe:q8_0", n_ctx=2048)
 
+    def test_memory_within_plan_with_an_mtp_head_of_several_streams(self):
+        for name in ("test-qwen4exp", "test-deepseek4"):
+            with self.subTest(model=name):
+                self.assert_within_plan(kvik.preset(name, "q8_0", 0, "--mtp-layers", 1), n_ctx=2048)
+
     def test_memory_within_plan_for_a_folder(self):
         """Its tensors are rearranged in copies while they are loaded."""
         with tempfile.TemporaryDirectory() as folder:

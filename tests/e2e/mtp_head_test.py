@@ -11,6 +11,7 @@ import unittest
 import numpy as np
 
 import gguf
+import gguf_file
 import kvik
 import folder_files
 import make_hf_model
@@ -18,7 +19,8 @@ from server import Server, in_parallel
 
 TOOL = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests", "mtp_head_logits")
 # The hidden state of the newest token lies in the recurrent state, or in the page of the token.
-WITH_STATE = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronhmoe", "test-bailingmoe3")
+STREAMS = ("test-qwen4exp", "test-deepseek4")  # the hidden state is all residual streams
+WITH_STATE = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronhmoe", "test-bailingmoe3", "test-glm5next", *STREAMS)
 WITHOUT_STATE = ("test-glm4moe", "test-mla", "test-deepseek32", "test-glmdsa", "test-step35", "test-mimo2", "test-hyv3", "test-exaonemoe", "test-ernie45moe")
 FILES_ONLY = ("test-bailingmoe2",)  # its folders are not read
 # A tensor of the head in a folder.
@@ -26,7 +28,10 @@ FOLDER_TENSORS = {"test-nemotronhmoe": "mtp.layers.0.eh_proj.weight", "test-glm4
                   "test-mla": "model.layers.3.shared_head.norm.weight", "test-step35": "model.layers.5.transformer.shared_head.norm.weight",
                   "test-deepseek32": "model.layers.3.shared_head.norm.weight", "test-glmdsa": "model.layers.5.shared_head.norm.weight",
                   "test-mimo2": "model.mtp.layers.0.final_layernorm.weight", "test-hyv3": "model.layers.3.final_layernorm.weight",
-                  "test-bailingmoe3": "model.layers.6.final_layernorm.weight", "test-ernie45moe": "model.mtp_linear_proj.0.weight"}
+                  "test-bailingmoe3": "model.layers.6.final_layernorm.weight", "test-ernie45moe": "model.mtp_linear_proj.0.weight",
+                  "test-glm5next": "model.layers.7.shared_head.norm.weight", "test-qwen4exp": "mtp.fc_hidden.weight", "test-deepseek4": "mtp.0.hc_head_fn"}
+# Folders of Qwen3.8 are read as in vLLM, and files as in llama.cpp, unless this key is set.
+TOGETHER = ("--set", "mtp.norms_streams_together=true")
 PRESETS = WITH_STATE + WITHOUT_STATE
 DIM, FIRST = 64, 4  # of these presets; first of DIM tokens that follow each other in a circle, one per dimension
 
@@ -46,7 +51,8 @@ def rows(text):
 
 class MtpHead(unittest.TestCase):
     def test_mtp_head_logits_match_the_oracle(self):
-        for name, seed, own in itertools.product(PRESETS + FILES_ONLY, (1, 2), ([], ["--mtp-own"])):
+        cases = [*itertools.product(PRESETS + FILES_ONLY, (1, 2), ([], ["--mtp-own"])), ("test-qwen4exp", 1, TOGETHER)]
+        for name, seed, own in cases:
             with self.subTest(preset=name, seed=seed, own=own):
                 path, tokens = model(name, "f32", seed, *own), kvik.random_tokens(70, 260, seed)
                 meta, weights = kvik.weights(path)
@@ -59,7 +65,7 @@ class MtpHead(unittest.TestCase):
                 self.assertLess(error, 2 * kvik.f32_bound(meta, weights, tokens, want, drafts=True))
 
     def test_chunks_change_no_byte(self):
-        for name in ("test-qwen35", *WITHOUT_STATE, *FILES_ONLY):
+        for name in ("test-qwen35", "test-glm5next", *STREAMS, *WITHOUT_STATE, *FILES_ONLY):
             path, tokens = model(name, "q8_0"), kvik.random_tokens(70, 260, 3)
             one_by_one = drafts(path, tokens, 1).splitlines()
             for chunk in (7, 32, 33):
@@ -69,9 +75,10 @@ class MtpHead(unittest.TestCase):
     def test_a_folder_has_the_bytes_of_its_file(self):
         with tempfile.TemporaryDirectory() as root:
             for name, own in (*((name, []) for name in PRESETS), ("test-qwen35", ["--mtp-own"]), ("test-glm4moe", ["--mtp-own"]),
-                              ("test-mla", ["--mtp-own"]), ("test-step35", ["--mtp-own"])):
+                              ("test-mla", ["--mtp-own"]), ("test-step35", ["--mtp-own"]), ("test-deepseek4", ["--mtp-own"])):
                 with self.subTest(preset=name, own=own):
-                    path, tokens, folder = model(name, "bf16", 0, *own), kvik.random_tokens(40, 260, 4), os.path.join(root, name + "".join(own))
+                    more = TOGETHER if name == "test-qwen4exp" else ()
+                    path, tokens, folder = model(name, "bf16", 0, *own, *more), kvik.random_tokens(40, 260, 4), os.path.join(root, name + "".join(own))
                     subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), path, folder], check=True)
                     self.assertIn(FOLDER_TENSORS.get(name, "mtp.fc.weight"), folder_tensors(folder))
                     self.assertEqual(drafts(folder, tokens, 1), drafts(path, tokens, 1))
@@ -94,10 +101,46 @@ class MtpHead(unittest.TestCase):
                     tokens = kvik.random_tokens(40, 260, 4)
                     self.assertEqual(kvik.logits_text(part, tokens, all=True), kvik.logits_text(path, tokens, all=True))
 
+    def test_streams_without_weights_of_their_own_have_the_models(self):
+        """llama.cpp's files of DeepSeek V4 lack the weights of the MTP layer's output."""
+        path, tokens = model("test-deepseek4", "f32", 1), kvik.random_tokens(50, 260, 4)
+        file = gguf.Gguf(path)
+        for tensor in [t[0] for t in file.tensors if ".nextn.hc_head_" in t[0] or t[0].endswith("shared_head_norm.weight")]:
+            file.without_tensor(tensor)
+        with tempfile.TemporaryDirectory() as root:
+            part = os.path.join(root, "part.gguf")
+            with open(part, "wb") as f:
+                f.write(file.bytes())
+            meta, weights = kvik.weights(part)
+            want = kvik.reference_logits.forward(meta, weights, tokens, drafts=True)
+            error = (np.abs(rows(drafts(part, tokens, 1)) - want).max(1) / np.abs(want).max(1)).max()
+            self.assertLess(error, 2 * kvik.f32_bound(meta, weights, tokens, want, drafts=True))
+            self.assertNotEqual(drafts(part, tokens, 1), drafts(path, tokens, 1))
+            for lost in ("hc_head_base", "hc_head_fn"):
+                whole = gguf.Gguf(path)
+                whole.without_tensor(f"blk.6.nextn.{lost}.weight")
+                with open(part, "wb") as f:
+                    f.write(whole.bytes())
+                done = kvik.run("run", part, "-p", "a", "-n", 2)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"blk.6.nextn.{lost}.weight", done.stderr.decode())
+
+    def test_a_layer_that_is_no_mtp_layer_is_one_of_the_model(self):
+        """Some files of DeepSeek V4 state an MTP layer that they neither have nor count."""
+        tokens = kvik.random_tokens(40, 260, 4)
+        for name in ("test-deepseek4", "test-glm4moe"):
+            path = kvik.preset(name, "f32", 0, "--mtp-layers", 0)
+            with tempfile.TemporaryDirectory() as root:
+                stated, file = os.path.join(root, "stated.gguf"), gguf.Gguf(path)
+                file.set(f"{file.get('general.architecture').decode()}.nextn_predict_layers", gguf.U32, 1)
+                with open(stated, "wb") as f:
+                    f.write(file.bytes())
+                self.assertEqual(kvik.logits_text(stated, tokens, all=True), kvik.logits_text(path, tokens, all=True))
+
     def test_a_folder_with_a_part_of_it_is_served_without(self):
         tokens = kvik.random_tokens(40, 260, 4)
         for name, lost in (("test-qwen35", "mtp.norm.weight"), ("test-qwen35", "mtp.layers.0.mlp.up_proj.weight"),
-                           ("test-glm4moe", "model.layers.3.enorm.weight"), ("test-mla", "model.layers.3.mlp.experts.2.up_proj.weight")):
+                           ("test-qwen4exp", "mtp.fc_hidden.weight"), ("test-deepseek4", "mtp.0.hnorm.weight"), ("test-glm4moe", "model.layers.3.enorm.weight"), ("test-mla", "model.layers.3.mlp.experts.2.up_proj.weight")):
             path = model(name, "bf16")
             want = kvik.logits_text(path, tokens, all=True)
             with self.subTest(name=name, lost=lost), tempfile.TemporaryDirectory() as folder:
@@ -108,6 +151,28 @@ class MtpHead(unittest.TestCase):
                 folder_files.write_tensors(folder, made.tensors, 1)
                 self.assertNotIn(b"MTP head", kvik.output("show", folder))
                 self.assertEqual(kvik.logits_text(folder, tokens, all=True), want)
+
+    def test_damaged_tensors_are_named(self):
+        message = lambda path: kvik.run("run", path, "-p", "a", "-n", 2).stderr.decode()
+        for name, half, expected in (("test-qwen4exp", "mtp.fc_hidden.weight", "[64, 64]"), ("test-deepseek4", "mtp.0.h_proj.weight", "[64, 64]")):
+            with tempfile.TemporaryDirectory() as folder:
+                made = make_hf_model.Folder(model(name, "bf16"))
+                kind, x = made.tensors[half]
+                folder_files.write_json(f"{folder}/config.json", made.config())
+                folder_files.write_vocabulary(folder, made.metadata)
+                folder_files.write_tensors(folder, made.tensors | {half: (kind, np.ascontiguousarray(x[:, :32]))}, 1)
+                self.assertIn(f"tensor '{half}' has the shape [64, 32], expected {expected}", message(folder))
+                folder_files.write_tensors(folder, made.tensors | {half: (gguf_file.F32, np.zeros(x.shape, np.float32))}, 1)
+                self.assertIn(f"tensor '{half}' is of type f32, expected bf16", message(folder))
+        for name, tensor, expected in (("test-qwen4exp", "hc_head_down", "[32, 256]"), ("test-qwen4exp", "hnorm", "[256]"),
+                                       ("test-deepseek4", "hc_head_fn", "[4, 256]"), ("test-deepseek4", "hnorm", "[64]"), ("test-deepseek4", "eh_proj", "[64, 128]")):
+            with tempfile.TemporaryDirectory() as root:
+                file, path = gguf.Gguf(model(name)), os.path.join(root, "damaged.gguf")
+                full, dims, kind, at = file.tensor(tensor_of(file, tensor))
+                file.tensors = [(full, [32, *dims[1:]], kind, at) if t[0] == full else t for t in file.tensors]
+                with open(path, "wb") as f:
+                    f.write(file.bytes())
+                self.assertRegex(message(path), re.escape(f"tensor '{full}'") + r".*\[.*\], expected " + re.escape(expected))
 
     def test_copies_of_the_models_tensors_are_left_out(self):
         """Files of DeepSeek and GLM contain the embedding and the output head twice."""
@@ -161,9 +226,10 @@ def circle(folder, half, preset="test-qwen35", own=False):
     put("token_embd.weight", embedding)
     put("output.weight", next_rows(embedding))
     for name, *_ in file.tensors:
-        if name.endswith(("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")):
+        if name.endswith(("attn_output.weight", "attn_output_b.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight",
+                          "hc_attn_up.weight", "hc_ffn_up.weight", "hc_head_up.weight", "output_hc_up.weight", "ple_value.weight")):
             put(name, 0)
-        elif name.endswith(("output_norm.weight", "enorm.weight", "hnorm.weight", "shared_head_norm.weight")):
+        elif name.endswith(("output_norm.weight", "enorm.weight", "hnorm.weight", "shared_head_norm.weight", "output_hc_norm.weight", "hc_head_norm.weight")):
             put(name, 1)
     moved = np.roll(np.eye(DIM), 1, 0)  # maps dimension i to i + 1
     put(tensor_of(file, "eh_proj"),
@@ -189,6 +255,24 @@ def next_rows(embedding):
     return head
 
 
+class Exactness(unittest.TestCase):
+    def test_answers_are_those_without_drafts(self):
+        """Random weights: most drafts are rejected, and must leave no trace in states, entries and index keys."""
+        for name, kv_type in itertools.product(("test-glm5next", *STREAMS), ("f32", "int8")):
+            with self.subTest(preset=name, kv_type=kv_type), Server(model(name, "q8_0", 3), "--threads", 2, "--kv-type", kv_type, "--speculate", 4) as server:
+                n_rejected = 0
+                for i, temperature in enumerate((0, 0.7, 1.2)):
+                    prompt = kvik.random_tokens(20 + 23 * i, 260, i)
+                    for n in (90, 40):  # the second time after cached pages
+                        body = {"max_tokens": n, "return_token_ids": True, "ignore_eos": True, "temperature": temperature, "seed": 7}
+                        reply = server.complete(prompt, **body)  # first, since later drafts would come from cached pages
+                        want = server.complete(prompt, speculate=False, **body)["choices"][0]["token_ids"]
+                        self.assertEqual(reply["choices"][0]["token_ids"], want)
+                        n_rejected += reply["usage"]["completion_tokens_details"]["rejected_prediction_tokens"]
+                        prompt += want
+                self.assertGreater(n_rejected, 100)
+
+
 class Circle(unittest.TestCase):
     """An MTP head that is always right: all its draft tokens must be accepted, whatever happened to pages and states in between."""
 
@@ -201,7 +285,8 @@ class Circle(unittest.TestCase):
     def test_all_drafts_of_a_perfect_mtp_head_are_accepted(self):
         cases = [("test-qwen35", half, kv_type, False) for half in (0, 1) for kv_type in ("f32", "int8")]
         cases += [(name, 1, kv_type, False) for name in WITHOUT_STATE for kv_type in ("f32", "int8", "int4")]
-        cases += [("test-nemotronhmoe", 1, "int8", False)]
+        cases += [("test-nemotronhmoe", 1, "int8", False), ("test-glm5next", 1, "int8", False)]
+        cases += [(name, half, kv_type, half == 0) for name in STREAMS for half in (0, 1) for kv_type in ("f32", "int8", "int4")]
         cases += [(name, 0, "int8", True) for name in WITHOUT_STATE]
         with tempfile.TemporaryDirectory() as folder:
             for name, half, kv_type, own in cases:
@@ -223,7 +308,7 @@ class Circle(unittest.TestCase):
                     self.assertEqual(self.complete(server, prompt, 50, speculate=False)[:3], (want[:50], 0, 0))
 
     def test_disk_pages_include_the_state_of_the_mtp_head(self):
-        for name in ("test-qwen35", "test-nemotronhmoe", *WITHOUT_STATE):
+        for name in ("test-qwen35", "test-nemotronhmoe", "test-glm5next", *STREAMS, *WITHOUT_STATE):
             with self.subTest(preset=name), tempfile.TemporaryDirectory() as folder:
                 model, flags = circle(folder, 1, name), ("--threads", 1, "--speculate", 4, "--disk", os.path.join(folder, "pages"))
                 want = [FIRST + (8 + i) % DIM for i in range(55)]
@@ -238,7 +323,7 @@ class Circle(unittest.TestCase):
                     self.assertGreater(accepted, 8)
 
     def test_mtp_head_is_right_in_any_batch(self):
-        for name in ("test-qwen35", "test-nemotronhmoe", *WITHOUT_STATE):
+        for name in ("test-qwen35", "test-nemotronhmoe", "test-glm5next", *STREAMS, *WITHOUT_STATE):
             with self.subTest(preset=name), tempfile.TemporaryDirectory() as folder, \
                     Server(circle(folder, 1, name), "--threads", 1, "--speculate", 4, "--kv-memory", "8MiB", "--ctx", 64) as server:
                 answers = in_parallel(*[lambda i=i: self.complete(server, [FIRST + i], 50) for i in range(12)])

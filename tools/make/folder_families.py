@@ -320,13 +320,19 @@ def with_other_keys(arch, key, config):
     renamed = {of(arch, "keys").get(name, name): value for name, value in config.items()}
     return renamed | {name: value(key) if callable(value) else value for name, value in of(arch, "config").items()}
 
+# Names of the two tensors that are one projection in files.
+MTP_HALVES = {"qwen4exp": ("fc_embedding.weight", "fc_hidden.weight"), "deepseek4": ("e_proj.weight", "h_proj.weight")}
 # Prefixes and names of tensors of MTP layers that differ from the usual ones.
 MTP = {
+    "deepseek4": ("mtp.0.", {**{f"nextn.{part}.weight": f"{name}.weight" for part, name in (
+        ("enorm", "enorm"), ("hnorm", "hnorm"), ("shared_head_norm", "norm"), ("embed_tokens", "emb.tok_emb"), ("shared_head_head", "head"))},
+                             **{f"nextn.hc_head_{part}.weight": f"hc_head_{part}" for part in ("fn", "base", "scale")}}),
     "exaone-moe": ("mtp.", {"nextn.eh_proj.weight": "fc.weight", "nextn.enorm.weight": "pre_fc_norm_embedding.weight",
                             "nextn.hnorm.weight": "pre_fc_norm_hidden.weight", "nextn.shared_head_norm.weight": "norm.weight",
                             "nextn.embed_tokens.weight": "embed_tokens.weight", "nextn.shared_head_head.weight": "lm_head.weight"}),
     "ernie4_5-moe": ("model.", {f"nextn.{part}.weight": f"mtp_{name}.0.weight" for part, name in (
         ("enorm", "emb_norm"), ("hnorm", "hidden_norm"), ("eh_proj", "linear_proj"))}),
+    "glm5-next": ("model.layers.{}.", {}),
     "bailingmoe3": ("model.layers.{}.", {"nextn.shared_head_norm.weight": "final_layernorm.weight"}),
     "hy_v3": ("model.layers.{}.", {"nextn.shared_head_norm.weight": "final_layernorm.weight"}),
     "mimo2": ("model.mtp.layers.0.", {"nextn.shared_head_norm.weight": "final_layernorm.weight", "ffn_norm.weight": "pre_mlp_layernorm.weight"}),
@@ -359,4 +365,4 @@ def leave_out_mtp_layers(arch, metadata):
             if name.startswith(f"{arch}.") and isinstance(value, tuple) and len(value[1]) == n_all:
                 metadata[name] = (value[0], value[1][:n])
         metadata |= {f"{arch}.block_count": n, f"{arch}.nextn_predict_layers": 0}
-    return None if arch in ("mimo2", "nemotron_h_moe", "qwen35", "qwen35moe", "qwen3next") else n_mtp_layers
+    return None if arch in ("mimo2", "nemotron_h_moe", "qwen35", "qwen35moe", "qwen3next", "qwen4exp") else n_mtp_layers

@@ -65,7 +65,9 @@ LAYER = {
 }
 MTP_TENSORS = {"nextn.eh_proj.weight": "fc.weight", "nextn.enorm.weight": "pre_fc_norm_embedding.weight", "nextn.hnorm.weight": "pre_fc_norm_hidden.weight",
            "nextn.shared_head_norm.weight": "norm.weight", "nextn.embed_tokens.weight": "embed_tokens.weight",
-           "nextn.shared_head_head.weight": "lm_head.weight"}  # Qwen's names
+           "nextn.shared_head_head.weight": "lm_head.weight",
+           **{f"nextn.hc_head_{part}.weight": f"hyper_connection_mixer.{name}.weight" for part, name in (
+               ("norm", "hc_norm"), ("down", "input_mix_weight_down"), ("up", "input_mix_weight_up"))}}  # Qwen's names
 STREAMS = {"altup_proj.weight": "altup_projections", "altup_unembd_proj.weight": "altup_unembed_projections"}  # stacks of matrices
 EXPERTS = {"ffn_gate_exps.weight": ("gate_proj", "w1"), "ffn_up_exps.weight": ("up_proj", "w3"), "ffn_down_exps.weight": ("down_proj", "w2")}
 
@@ -160,7 +162,10 @@ class Folder:
         return self.key("block_count") - self.key("nextn_predict_layers", 0)
 
     def add_to_mtp_head(self, part, t, x, prefix, name):
-        if name:
+        halves = folder_families.MTP_HALVES.get(self.arch)
+        if part == "nextn.eh_proj.weight" and halves:  # the columns for the embedding, and those for the hidden state
+            self.tensors |= {prefix + of: (t, np.ascontiguousarray(half)) for of, half in zip(halves, np.split(x, 2, 1))}
+        elif name:
             self.tensors[prefix + name] = (t, self.less_one(part, t, x))
         else:
             self.add_to_layer(prefix, part, t, x)

@@ -252,14 +252,14 @@ class Tensors:
             self.vec(p + f"ple_norm_{name}.weight", n_streams * dim, 1)
         self.mat(p + "ple_conv1d.weight", n_streams * dim, kernel, t=F32)
 
-    def mtp_layer(self, p, dim, own_vocab, has_output_norm):
+    def mtp_layer(self, p, dim, own_vocab, has_output_norm, hidden_dim):
         """Adds the tensors that an MTP head has in addition to those of a layer. own_vocab: rows of an embedding and a head of its own; 0: none."""
         if own_vocab:
             self.mat(p + "nextn.embed_tokens.weight", own_vocab, dim, gain=np.sqrt(dim))
             self.mat(p + "nextn.shared_head_head.weight", own_vocab, dim, gain=4.0)
         self.mat(p + "nextn.eh_proj.weight", dim, 2 * dim)
         self.vec(p + "nextn.enorm.weight", dim, 1)
-        self.vec(p + "nextn.hnorm.weight", dim, 1)
+        self.vec(p + "nextn.hnorm.weight", hidden_dim, 1)
         if has_output_norm:
             self.vec(p + "nextn.shared_head_norm.weight", dim, 1)
 

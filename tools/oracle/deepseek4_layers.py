@@ -97,24 +97,32 @@ def experts(g, L, h, tokens, limit):
     return out
 
 
-def output(g, w, x, tokens, frequencies):
-    """Returns the output of the layers for their input x [T, dim]. frequencies: (of layers with entries, of the others)."""
+def output(g, w, x, tokens, frequencies, embedded=None):
+    """Returns the output of the layers for their input x [T, dim]. frequencies: (of layers with entries, of the others). With `embedded`, the
+    embeddings of all tokens but the first, returns the output of the MTP layer: its streams are projections of a token's embedding and of each stream
+    of the token before."""
     n, eps = g("hyper_connection.count"), g("attention.layer_norm_rms_epsilon")
     attention = Attention(g)
     streams = np.repeat(x[:, None], n, 1)
 
     def half(streams, part, norm, f):
-        pre, post, mix = stream_weights(g, streams.reshape(len(x), -1), part)
+        pre, post, mix = stream_weights(g, streams.reshape(len(streams), -1), part)
         out = f(rms_norm((pre[..., None] * streams).sum(1), norm, eps))
         return post[..., None] * out[:, None] + np.einsum("tij,tid->tjd", mix, streams)
 
-    for i in range(g("block_count")):
+    n_layers = g("block_count") - g("nextn_predict_layers", 0)
+    for i in range(n_layers + (embedded is not None)):
         L = lambda name, i=i: w.get(f"blk.{i}.{name}")
+        if i == n_layers:
+            pairs = [np.repeat(rms_norm(embedded, L("nextn.enorm.weight"), eps)[:, None], n, 1), rms_norm(streams[:-1], L("nextn.hnorm.weight"), eps)]
+            streams = np.concatenate(pairs, -1) @ L("nextn.eh_proj.weight").T
         ratio = g("attention.compress_ratios")[1][i]
         limit = g("swiglu_clamp_exp")
         limit = limit[1][i] if isinstance(limit, tuple) else limit
         streams = half(streams, lambda part: L(f"hc_attn_{part}.weight"), L("attn_norm.weight"),
                        lambda h: attention.forward(L, h, ratio, frequencies[0 if ratio else 1]))
         streams = half(streams, lambda part: L(f"hc_ffn_{part}.weight"), L("ffn_norm.weight"), lambda h: experts(g, L, h, tokens, limit))
-    pre = stream_weights(g, streams.reshape(len(x), -1), lambda part: w[f"output_hc_{part}.weight"])
+    own = f"blk.{n_layers}.nextn.hc_head_"
+    head = own if embedded is not None and f"{own}fn.weight" in w else "output_hc_"
+    pre = stream_weights(g, streams.reshape(len(streams), -1), lambda part: w[f"{head}{part}.weight"])
     return (pre[..., None] * streams).sum(1)

@@ -81,8 +81,18 @@ class HyperConnections:
         mixed = silu(convolution(self.norm(value, L("ple_norm_conv.weight")).reshape(T, -1), spread))
         self.streams = self.streams + value + mixed.reshape(value.shape)
 
-    def output(self):
-        return self.mix(lambda part: self.w[f"output_hc_{part}.weight"])[0]
+    def begin_mtp_layer(self, L, embedded):
+        """Makes the streams of an MTP layer from the embeddings of all tokens but the first and the streams of those before them."""
+        hidden, weights = self.streams[:-1], L("nextn.hnorm.weight")
+        if self.g("mtp.norms_streams_together"):
+            normed = rms_norm(hidden.reshape(len(hidden), -1), weights, self.eps).reshape(hidden.shape)
+        else:
+            normed = self.norm(hidden, weights)
+        embedded = np.repeat(rms_norm(embedded, L("nextn.enorm.weight"), self.eps)[:, None], self.n, 1)
+        self.streams = np.concatenate([embedded, normed], -1) @ L("nextn.eh_proj.weight").T
+
+    def output(self, part_of="output_hc_"):
+        return self.mix(lambda part: self.w[f"{part_of}{part}.weight"])[0]
 
 
 def visible_tokens(g, L, h, layer, freqs, magnitude):
@@ -90,6 +100,8 @@ def visible_tokens(g, L, h, layer, freqs, magnitude):
     normed and rotated to its first position, and the tokens after the last whole block. Among equal scores, the earlier blocks come first."""
     T, eps, dim, block = len(h), g("attention.layer_norm_rms_epsilon"), g("attention.indexer.key_length"), g("attention.compress_ratios")
     block = block[1][layer] if isinstance(block, tuple) else block
+    if block == 0:
+        return np.tri(T, dtype=bool)
     turn = lambda y, pos: np.concatenate([rope(y[..., :2 * len(freqs)], pos[:, None] * freqs, magnitude, False), y[..., 2 * len(freqs):]], -1)
     q = rms_norm((h @ L("indexer.q_proj.weight").T).reshape(T, -1, dim), L("indexer.q_norm.weight"), eps)
     q = turn(q, np.arange(T))

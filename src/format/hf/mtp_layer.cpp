@@ -55,6 +55,9 @@ Result<ModelConfig> read_with_mtp_layer(const ModelSource& tensors, FolderConfig
   Metadata& metadata = folder.metadata;
   metadata.replace(model.architecture + ".nextn_predict_layers", uint64_t{1});
   metadata.replace(model.architecture + ".block_count", uint64_t{model.n_layers} + 1);
+  if (folder.type->mtp->norms_streams_together) {
+    metadata.replace(model.architecture + ".mtp.norms_streams_together", true);
+  }
   extend_lists(model, metadata);
   return read_named(folder);
 }

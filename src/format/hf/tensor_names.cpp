@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <set>
@@ -79,11 +78,14 @@ class FolderTensors {
     TRY(check_all_taken());
     return std::move(arranged_);
   }
+  // Returns whether arrange() failed because a tensor is missing.
+  bool is_incomplete() const { return is_incomplete_; }
 
  private:
   Result<size_t> find(const std::string& name) {
     const auto found = by_name_.find(name);
-    if (found == by_name_.end()) {
+    is_incomplete_ = found == by_name_.end();
+    if (is_incomplete_) {
       return fail(ErrorCode::kCorrupt, fmt::format("tensor '{}' is missing", name));
     }
     taken_[found->second] = true;
@@ -105,7 +107,7 @@ class FolderTensors {
 
   std::string mtp_prefix_of(TensorId tensor) const {
     const MtpNames& names = *config_.type->mtp;
-    const bool is_of_head = tensor.role >= TensorRole::kMtpEmbeddingNorm;
+    const bool is_of_head = is_of_mtp_head(tensor.role);
     const std::string prefix = fmt::format(
         fmt::runtime(is_of_head ? names.head_prefix : names.layer_prefix), model_.n_layers);
     return names.is_in_model ? prefix_ + prefix : prefix;
@@ -148,6 +150,9 @@ class FolderTensors {
     const bool is_index = role == TensorRole::kIndexHeadQuery || role == TensorRole::kIndexHeadKey;
     if (is_index && config_.type->has_ngrams) return take_index_rows(spec, name);
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
+    if (role == TensorRole::kMtpProjection && !config_.type->mtp->embedding_half.empty()) {
+      return take_mtp_halves(spec);
+    }
     if (kind == TensorKind::kNumbers) {
       TRY(take_whole(spec, name));
       make_int32(arranged_.back());
@@ -371,6 +376,14 @@ class FolderTensors {
     return add(gate_or_up_half(source_, index, spec));
   }
 
+  Result<void> take_mtp_halves(const TensorSpec& spec) {
+    const MtpNames& names = *config_.type->mtp;
+    const std::string prefix = mtp_prefix_of(spec.id);
+    TRY_ASSIGN(const size_t left, find(prefix + std::string(names.embedding_half)));
+    TRY_ASSIGN(const size_t right, find(prefix + std::string(names.hidden_half)));
+    return add(columns_of_both(source_, left, right, spec));
+  }
+
   // Takes the rows of an indexer's queries or of its key from their common tensor.
   Result<void> take_index_rows(const TensorSpec& spec, const std::string& name) {
     const IndexerConfig& indexer = model_.layers[spec.id.layer].attention().indexer;
@@ -399,17 +412,6 @@ class FolderTensors {
     return add(joined_rows(source_, shards, spec));
   }
 
-  // Returns whether a tensor belongs to an MTP layer. Those follow the other layers.
-  bool is_of_mtp_layer(std::string_view name) const {
-    const std::string layers = fmt::format("{}layers.", prefix_);
-    if (!name.starts_with(layers)) return false;
-    name.remove_prefix(layers.size());
-    uint32_t layer = 0;
-    const auto [end, error] = std::from_chars(name.begin(), name.end(), layer);
-    return error == std::errc() && end != name.end() && *end == '.' && layer >= model_.n_layers &&
-           layer - model_.n_layers < model_.n_mtp_layers + config_.n_left_out_layers;
-  }
-
   // Returns whether a tensor is K or V of a layer that shares another layer's.
   bool is_unused(std::string_view name) const {
     for (uint32_t layer = 0; layer < model_.n_layers; ++layer) {
@@ -427,7 +429,9 @@ class FolderTensors {
     const bool is_head = std::ranges::count(head_names_, name) > 0;
     if (config_.type->is_encoder && is_of_other_task(name)) return true;
     return name.ends_with(".rotary_emb.inv_freq") || is_of_unused_head(name) ||
-           name.starts_with(prefix_ + std::string(kMtpPrefix)) || is_of_mtp_layer(name) ||
+           name.starts_with(prefix_ + std::string(kMtpPrefix)) ||
+           is_of_layers(name, prefix_ + "layers.", model_.n_layers,
+                        model_.n_mtp_layers + config_.n_left_out_layers) ||
            is_unused(name) || (model_.activation == Activation::kXielu && is_of_xielu(name)) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && is_multimodal_tensor(name)) ||
@@ -454,6 +458,7 @@ class FolderTensors {
   std::vector<std::string_view> head_names_;
   std::string prefix_ = "model.";
   std::vector<ArrangedTensor> arranged_;
+  bool is_incomplete_ = false;
 };
 
 BiasNames bias_names(const FolderType& type, const ModelConfig& model) {
@@ -483,8 +488,9 @@ Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig
                         (config.type->stacks == ExpertStacks::kTransposed && experts &&
                          !are_experts_transposed(source, {model.model_dim, experts->ffn_dim}));
   if (!is_usual) TRY(convert_experts(source, config.type->stacks));
-  auto arranged = FolderTensors(source, config, model).arrange();
-  if (!arranged && model.has_mtp_head) {  // an incomplete MTP head is ignored
+  FolderTensors tensors(source, config, model);
+  auto arranged = tensors.arrange();
+  if (tensors.is_incomplete() && model.has_mtp_head) {  // an incomplete MTP head is ignored
     arranged = FolderTensors(source, config, without_mtp_head(model)).arrange();
   }
   if (!arranged) return std::unexpected(arranged.error());

@@ -226,6 +226,13 @@ void JointAttention::attend(uint32_t layer, const Targets& from, const RopeTable
   } else {
     backend_.attention(from.kv, shape, q, heads);
   }
+  project(layer, ropes, heads, x);
+}
+
+void JointAttention::project(uint32_t layer, const RopeTables& ropes, Rows heads,
+                             ResidualStream& x) {
+  const AttentionConfig& a = config_of(layer);
+  const AttentionWeights& w = model_.layers()[layer].attention;
   rotate(layer, heads, a.head_dim, ropes.inverse_angles(a.rope));
   const uint32_t group_dim = a.q_dim() / a.joint.n_groups;
   const Rows low = buffers_.low.slice(0, heads.n_rows).columns(0, a.output_dim());

@@ -62,6 +62,8 @@ class JointAttention {
   // x += output(attention(q, pages)); heads is room for the output of the heads.
   void attend(uint32_t layer, const Targets& from, const RopeTables& ropes, Rows q, Rows heads,
               ResidualStream& x);
+  // x += output(heads); changes the heads.
+  void project(uint32_t layer, const RopeTables& ropes, Rows heads, ResidualStream& x);
 
  private:
   // Entries of a layer, or those of its indexer.

@@ -29,7 +29,7 @@ StateLayout state_layout(const ModelConfig& config) {
   for (size_t i = 0; i < config.layers.size(); ++i) {
     layout.offsets.push_back(layout.n_floats);
     const bool is_mtp_head = i >= config.n_layers;
-    uint64_t n = is_mtp_head && config.has_state() ? config.model_dim : 0;
+    uint64_t n = is_mtp_head && config.has_state() ? config.mtp_hidden_dim() : 0;
     if (!is_mtp_head) {
       if (const auto* a = config.layers[i].if_attention()) {
         n = index_floats(a->indexer) + entry_floats(*a);

@@ -46,6 +46,11 @@ void HyperConnections::begin_step(ResidualStream& x) {
   }
 }
 
+Rows HyperConnections::begin_step(uint32_t n_rows) {
+  buffers_ = own_;
+  return {own_.streams.data, n_rows * n_, dim_, dim_};
+}
+
 void HyperConnections::norm(Rows streams, const Buffer& weights, Rows out) {
   for (uint32_t j = 0; j < n_; ++j) {
     backend_.rms_norm(streams.columns(j * dim_, dim_), weights.floats() + size_t{j} * dim_, dim_,
@@ -117,11 +122,11 @@ void HyperConnections::end(const ResidualStream& x) {
   std::swap(buffers_.streams, buffers_.spare);
 }
 
-void HyperConnections::finish(ResidualStream& x) {
+void HyperConnections::finish(const HyperWeights& w, ResidualStream& x) {
   if (!sinkhorn_) {
-    mix(model_.hyper_output(), x);
+    mix(w, x);
   } else if (sinkhorn_->has_output_weights) {
-    collapse(model_.hyper_output(), 0, x);
+    collapse(w, 0, x);
   } else {
     const Rows input = x.begin_half();
     backend_.clear(input);

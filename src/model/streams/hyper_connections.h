@@ -47,12 +47,15 @@ class HyperConnections {
 
   // Makes the streams from the input of the first layer.
   void begin_step(ResidualStream& x);
+  // Returns streams that the caller computes instead: n rows of model_dim for each of n_rows.
+  Rows begin_step(uint32_t n_rows);
   // Begins a half of a layer: x reads a mix of the streams, and adds to zero.
   void begin(const HyperWeights& w, ResidualStream& x);
   // Adds what x has added to the streams.
   void end(const ResidualStream& x);
-  // Makes x read the output of all layers.
-  void finish(ResidualStream& x);
+  // Makes x read the output of all layers, by the model's weights or by others.
+  void finish(ResidualStream& x) { finish(model_.hyper_output(), x); }
+  void finish(const HyperWeights& w, ResidualStream& x);
   // Drops all rows but these, which become adjacent. Called between begin() and end().
   void keep(std::span<const uint32_t> rows);
 

@@ -109,6 +109,39 @@ TEST(DeepSeek4, its_tensors_have_the_names_of_files) {
   EXPECT_EQ(name_of(TensorId{kHyperProjection}), "output_hc_fn.weight");
 }
 
+TEST(DeepSeek4, the_mtp_layer_has_a_window_and_no_entries) {
+  Keys keys = deepseek4_keys();
+  std::vector<uint64_t> ratios(12, 4);
+  ratios[11] = 0;
+  keys.set("nextn_predict_layers", uint64_t{1})
+      .set("attention.compress_ratios", Metadata::Value(ratios))
+      .set("hash_layer_count", uint64_t{11});
+  const ModelConfig c = read(keys);
+  ASSERT_TRUE(c.has_mtp_head);
+  EXPECT_EQ(c.mtp_streams, StreamNorm::kShared);
+  EXPECT_EQ(c.mtp_hidden_dim(), 4 * c.model_dim);
+  const LayerConfig& layer = c.layers[11];
+  EXPECT_FALSE(layer.has_entries());
+  EXPECT_EQ(layer.attention().window, 128u);
+  EXPECT_EQ(c.ropes[layer.attention().rope].base, 10000.0f);
+  EXPECT_FALSE(layer.experts()->has_token_table);
+  EXPECT_TRUE(layer.experts()->has_correction_bias);
+  EXPECT_TRUE(layer.experts()->limits_gate);
+  EXPECT_EQ(layer.experts()->shared_limit, 10.0f);
+  const TensorTable table(c);
+  const auto spec = [&](TensorRole role) { return *table.find({role, 11}); };
+  EXPECT_EQ(spec(TensorRole::kMtpHiddenNorm).shape, std::vector<uint64_t>{c.model_dim});
+  EXPECT_EQ(spec(TensorRole::kMtpHyperProjection).shape[0], 4u);
+  EXPECT_TRUE(spec(TensorRole::kMtpHyperScale).is_optional);
+  EXPECT_TRUE(spec(TensorRole::kMtpOutputNorm).is_optional);
+  ratios[11] = 128;
+  const auto other = keys.set("attention.compress_ratios", Metadata::Value(ratios)).read();
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message,
+              HasSubstr("'deepseek4.attention.compress_ratios' is 128 in the MTP layer, expected "
+                        "0"));
+}
+
 void expect_error(Keys keys, const std::string& key, const Metadata::Value& value,
                   const std::string& what) {
   const auto config = keys.set(key, value).read();

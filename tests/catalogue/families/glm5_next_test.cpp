@@ -108,15 +108,22 @@ TEST(Glm5Next, without_a_bound_the_decays_have_none) {
   EXPECT_EQ(std::get<KdaConfig>(c.layers[0].mixer).bound, 0.0f);
 }
 
-TEST(Glm5Next, mtp_layers_are_ignored) {
+TEST(Glm5Next, the_mtp_layer_has_one_stream_and_attends_to_all_tokens) {
   Keys keys = glm5_keys();
   std::vector<uint64_t> n_kv_heads(12, 0);
   n_kv_heads[3] = n_kv_heads[11] = 1;
   const ModelConfig c = read(keys.set("nextn_predict_layers", uint64_t{1})
                                  .set("attention.head_count_kv", list(n_kv_heads)));
   EXPECT_EQ(c.n_layers, 11u);
-  EXPECT_FALSE(c.has_mtp_head);
-  EXPECT_TRUE(TensorTable(c).may_be_unused("blk.11.nextn.eh_proj.weight"));
+  ASSERT_TRUE(c.has_mtp_head);
+  EXPECT_EQ(c.mtp_hidden_dim(), c.model_dim);
+  EXPECT_GT(c.layers[11].attention().latent.rank, 0u);
+  EXPECT_EQ(c.layers[11].attention().indexer.n_top, 0u);
+  const TensorTable table(c);
+  EXPECT_EQ(table.find({TensorRole::kMixerHyperProjection, 11}), nullptr);
+  EXPECT_TRUE(table.find({TensorRole::kMtpOutputNorm, 11}));
+  EXPECT_TRUE(table.may_be_unused("blk.11.hc_attn_fn.weight"));
+  EXPECT_TRUE(table.may_be_unused("blk.11.indexer.attn_k.weight"));
 }
 
 TEST(Glm5Next, impossible_values_are_refused) {

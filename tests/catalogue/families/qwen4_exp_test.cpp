@@ -95,6 +95,33 @@ TEST(Qwen4Exp, a_file_may_have_no_ngrams_and_a_gate_by_silu) {
   EXPECT_FALSE(std::get<DeltaConfig>(c.layers[0].mixer).has_sigmoid_gate);
 }
 
+TEST(Qwen4Exp, the_mtp_layer_reads_all_streams_and_attends_to_all_tokens) {
+  Keys keys = qwen4_keys();
+  std::vector<uint64_t> ratios(12, 0);
+  ratios[3] = ratios[7] = 4;
+  keys.set("nextn_predict_layers", uint64_t{1})
+      .set("attention.compress_ratios", Metadata::Value(ratios));
+  const ModelConfig c = read(keys);
+  EXPECT_EQ(c.n_layers, 11u);
+  ASSERT_TRUE(c.has_mtp_head);
+  EXPECT_EQ(c.mtp_streams, StreamNorm::kOwn);
+  EXPECT_EQ(c.mtp_hidden_dim(), 384u);
+  EXPECT_FALSE(c.layers[11].attention().indexer.is_own());
+  EXPECT_TRUE(c.layers[11].experts());
+  const TensorTable table(c);
+  const auto shape = [&](TensorRole role) { return table.find({role, 11})->shape; };
+  EXPECT_THAT(shape(TensorRole::kMtpHiddenNorm), ElementsAre(384));
+  EXPECT_THAT(shape(TensorRole::kMtpProjection), ElementsAre(96, 192));
+  EXPECT_THAT(shape(TensorRole::kMtpHyperNorm), ElementsAre(384));
+  EXPECT_THAT(shape(TensorRole::kMtpHyperDown), ElementsAre(32, 384));
+  EXPECT_THAT(shape(TensorRole::kMtpHyperUp), ElementsAre(384, 32));
+  EXPECT_THAT(shape(TensorRole::kMixerHyperInject), ElementsAre(4, 384));
+  EXPECT_EQ(table.find({TensorRole::kMtpOutputNorm, 11}), nullptr);
+  EXPECT_EQ(table.find({TensorRole::kMtpHyperProjection, 11}), nullptr);
+  EXPECT_TRUE(table.may_be_unused("blk.11.indexer.q_proj.weight"));
+  EXPECT_EQ(read(keys.set("mtp.norms_streams_together", true)).mtp_streams, StreamNorm::kTogether);
+}
+
 TEST(Qwen4Exp, impossible_values_are_refused) {
   const auto list = [](std::vector<uint64_t> values) { return Metadata::Value(std::move(values)); };
   const auto message = [](const Keys& keys) { return error_of(keys).message; };

@@ -121,4 +121,22 @@ Result<void> finish_deepseek4(const KeyReader& keys, ModelConfig& config) {
   return read_token_tables(keys, config);
 }
 
+Result<LayerConfig> deepseek4_mtp_layer(const KeyReader& keys, const ModelConfig& config) {
+  TRY_ASSIGN(const auto ratios, keys.integers_at_least(kEntryTokens, config.n_listed_layers()));
+  if (const uint64_t ratio = ratios[config.n_layers]; ratio != 0) {
+    return fail(ErrorCode::kUnsupported, fmt::format("'{}' is {} in the MTP layer, expected 0",
+                                                     keys.full(kEntryTokens), ratio));
+  }
+  LayerConfig layer = config.layers.back();
+  auto& a = std::get<AttentionConfig>(layer.mixer);
+  a.joint.entries = {};
+  a.rope = 1;
+  TRY(set_limits(keys, config, config.n_layers, layer));
+  auto& experts = std::get<ExpertsConfig>(layer.feed_forward);
+  if (!keys.has("swiglu_clamp_shexp")) experts.shared_limit = experts.limit;
+  experts.has_correction_bias = true;
+  experts.has_token_table = false;
+  return layer;
+}
+
 }  // namespace kvik::families

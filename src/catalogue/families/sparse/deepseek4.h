@@ -9,8 +9,10 @@ using enum TensorRole;
 
 // DeepSeek V4: one vector per token as K and V (JointConfig), beside a window entries of several
 // tokens each, manifold-constrained hyper-connections, and in the first layers experts by a table
-// of tokens. MTP layers are ignored.
+// of tokens.
 Result<void> finish_deepseek4(const KeyReader& keys, ModelConfig& config);
+// The MTP layer has a window, but no entries and no table of tokens.
+Result<LayerConfig> deepseek4_mtp_layer(const KeyReader& keys, const ModelConfig& config);
 
 // Names in published folders.
 inline constexpr FolderName kDeepseek4Names[] = {
@@ -46,6 +48,18 @@ inline constexpr FolderName kDeepseek4Names[] = {
     {kSharedUp, "ffn.shared_experts.w3.weight"},
     {kSharedDown, "ffn.shared_experts.w2.weight"},
 };
+inline constexpr FolderName kDeepseek4MtpNames[] = {
+    {kMtpEmbeddingNorm, "enorm.weight"},
+    {kMtpHiddenNorm, "hnorm.weight"},
+    {kMtpEmbedding, "emb.tok_emb.weight"},
+    {kMtpHead, "head.weight"},
+};
+inline constexpr MtpNames kDeepseek4Mtp{.head_prefix = "mtp.0.",
+                                        .layer_prefix = "mtp.0.",
+                                        .names = kDeepseek4MtpNames,
+                                        .sign = "mtp.0.e_proj.weight",
+                                        .embedding_half = "e_proj.weight",
+                                        .hidden_half = "h_proj.weight"};
 // Names in folders that Transformers writes.
 inline constexpr FolderName kDeepseek4OtherNames[] = {
     {kEmbedding, "embed_tokens.weight"}, {kKvDownNorm, "attn.norm.weight"},
@@ -92,7 +106,8 @@ inline constexpr FolderType kDeepseek4Folders[] = {
      .is_interleaved = true,
      .names = kDeepseek4Names,
      .other_names = kDeepseek4OtherNames,
-     .has_entry_keys = true},
+     .has_entry_keys = true,
+     .mtp = &kDeepseek4Mtp},
 };
 
 inline constexpr Family kDeepseek4Families[] = {
@@ -102,6 +117,8 @@ inline constexpr Family kDeepseek4Families[] = {
      .experts = ExpertTraits{.scoring = ExpertScoring::kSqrtSoftplus,
                              .correction_bias = Presence::kAlways},
      .finish = finish_deepseek4,
+     .mtp_layer = deepseek4_mtp_layer,
+     .mtp_streams = StreamNorm::kShared,
      .folders = kDeepseek4Folders,
      .modules = kDeepseek4Modules},
 };

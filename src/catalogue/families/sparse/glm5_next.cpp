@@ -78,4 +78,11 @@ Result<void> finish_glm5_next(const KeyReader& keys, ModelConfig& config) {
   return {};
 }
 
+Result<LayerConfig> glm5_next_mtp_layer(const KeyReader& keys, const ModelConfig& config) {
+  LayerConfig layer{.mixer = config.attention(), .feed_forward = config.layers.back().feed_forward};
+  std::get<AttentionConfig>(layer.mixer).indexer = {};
+  TRY(set_limits(keys, config, config.n_layers, layer));
+  return layer;
+}
+
 }  // namespace kvik::families

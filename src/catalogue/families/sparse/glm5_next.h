@@ -9,8 +9,10 @@ using enum TensorRole;
 
 // GLM 5.3 ("glm5-next"): layers of KDA and of MLA without RoPE, which attends to the blocks of
 // tokens that an indexer selects by a weighted mean of their keys, and manifold-constrained
-// hyper-connections. The MTP layer is ignored.
+// hyper-connections.
 Result<void> finish_glm5_next(const KeyReader& keys, ModelConfig& config);
+// The MTP layer has one residual stream. It attends to all tokens; its indexer is not used.
+Result<LayerConfig> glm5_next_mtp_layer(const KeyReader& keys, const ModelConfig& config);
 
 inline constexpr auto kGlm5NextNames = with_shared_experts({
     {kStateBeta, "self_attn.b_proj.weight"},
@@ -62,6 +64,7 @@ inline constexpr Family kGlm5NextFamilies[] = {
          ExpertTraits{.scoring = ExpertScoring::kSigmoid, .correction_bias = Presence::kAlways},
      .recurrence = {.kind = Recurrence::kKda, .is_kda_bound_optional = true},
      .finish = finish_glm5_next,
+     .mtp_layer = glm5_next_mtp_layer,
      .folders = kGlm5NextFolders,
      .modules = kGlm5NextModules},
 };

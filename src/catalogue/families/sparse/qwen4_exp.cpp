@@ -158,4 +158,10 @@ Result<void> finish_qwen4_exp(const KeyReader& keys, ModelConfig& config) {
   return read_indexers(keys, config);
 }
 
+Result<LayerConfig> qwen4_exp_mtp_layer(const KeyReader&, const ModelConfig& config) {
+  LayerConfig layer{.mixer = config.attention(), .feed_forward = config.layers.back().feed_forward};
+  std::get<AttentionConfig>(layer.mixer).indexer = {};
+  return layer;
+}
+
 }  // namespace kvik::families

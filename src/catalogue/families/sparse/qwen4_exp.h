@@ -9,6 +9,17 @@ using enum TensorRole;
 // Qwen3.8-Flash-Next ("qwen4exp"): layers of Qwen 3.5 with hyper-connections, embeddings of n-grams
 // before one layer, and attention to blocks of tokens that an indexer selects.
 Result<void> finish_qwen4_exp(const KeyReader& keys, ModelConfig& config);
+// The MTP layer attends to all tokens, as in llama.cpp; its indexer is not used.
+Result<LayerConfig> qwen4_exp_mtp_layer(const KeyReader& keys, const ModelConfig& config);
+
+// llama.cpp normalizes each stream of a hidden state, vLLM and SGLang all of them together.
+inline constexpr MtpNames kQwen4ExpMtp{.head_prefix = "mtp.",
+                                       .layer_prefix = "mtp.layers.0.",
+                                       .is_in_model = false,
+                                       .sign = "mtp.fc_embedding.weight",
+                                       .embedding_half = "fc_embedding.weight",
+                                       .hidden_half = "fc_hidden.weight",
+                                       .norms_streams_together = true};
 
 inline constexpr FolderName kQwen4ExpNames[] = {
     {kQkv, "linear_attn.in_proj_qkv.weight"},
@@ -43,7 +54,7 @@ inline constexpr FolderType kQwen4ExpFolders[] = {
      .has_zero_centered_norms = true,
      .names = kQwen4ExpNames,
      .has_ngrams = true,
-     .mtp = &kSeparateMtpNames},
+     .mtp = &kQwen4ExpMtp},
 };
 
 inline constexpr Family kQwen4ExpFamilies[] = {
@@ -54,6 +65,9 @@ inline constexpr Family kQwen4ExpFamilies[] = {
      .experts = ExpertTraits{.has_shared_gate = true},
      .recurrence = {.kind = Recurrence::kDelta},
      .finish = finish_qwen4_exp,
+     .mtp_layer = qwen4_exp_mtp_layer,
+     .lacks_mtp_output_norm = true,
+     .mtp_streams = StreamNorm::kOwn,
      .folders = kQwen4ExpFolders},
 };
 

@@ -117,7 +117,7 @@ Result<json::value> with_entry_keys(json::value stated) {
       if (*rope_dim == head_dim.value_or(512)) all["partial_rotary_factor"] = 1.0;
     }
   }
-  all.erase("num_nextn_predict_layers");  // their tensors are ignored
+  all.erase("num_nextn_predict_layers");  // their tensors decide
   return json::value(std::move(all));
 }
 
@@ -150,7 +150,7 @@ Result<void> read_entry_layers(const JsonObject& config, uint32_t n_layers, Gguf
   if (ratios.size() < n_layers) {
     return config.unexpected_value(key, fmt::format("an entry for each of {} layers", n_layers));
   }
-  ratios.resize(n_layers);
+  ratios.resize(size_t{n_layers} + 1);  // that of the MTP layer is 0 unless it is stated
   keys.numbers("attention.compress_ratios", std::move(ratios));
   return {};
 }

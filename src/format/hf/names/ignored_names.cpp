@@ -1,6 +1,7 @@
 #include "format/hf/names/ignored_names.h"
 
 #include <algorithm>
+#include <charconv>
 #include <span>
 
 namespace kvik::hf {
@@ -35,6 +36,15 @@ bool is_multimodal_tensor_of_step(std::string_view name) {
 }
 
 bool is_of_unused_head(std::string_view name) { return starts_with_any(name, kHeadPrefixes); }
+
+bool is_of_layers(std::string_view name, std::string_view prefix, uint32_t first, uint64_t n) {
+  if (!name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  uint32_t layer = 0;
+  const auto [end, error] = std::from_chars(name.begin(), name.end(), layer);
+  return error == std::errc() && end != name.end() && *end == '.' && layer >= first &&
+         layer - first < n;
+}
 
 bool is_of_other_task(std::string_view name) {
   return name.ends_with("embeddings.position_ids") || starts_with_any(name, kTaskPrefixes);

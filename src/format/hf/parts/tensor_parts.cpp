@@ -75,6 +75,31 @@ Result<ArrangedTensor> rows_of_tensor(const ModelSource& source, size_t index,
   return tensor;
 }
 
+Result<ArrangedTensor> columns_of_both(const ModelSource& source, size_t left, size_t right,
+                                       const TensorSpec& spec) {
+  const TensorInfo& first = source.tensors()[left];
+  const uint64_t n_rows = spec.shape[0];
+  ArrangedTensor tensor;
+  tensor.info = {.name = name_of(spec.id), .type = first.type, .shape = spec.shape};
+  for (const size_t index : {left, right}) {
+    const TensorInfo& info = source.tensors()[index];
+    TRY(check_shape(info, {n_rows, spec.shape[1] / 2}));
+    if (info.type != first.type) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}' is of type {}, expected {} as '{}'", info.name,
+                              name_of(info.type), name_of(first.type), first.name));
+    }
+    tensor.info.n_bytes += info.n_bytes;
+  }
+  const uint64_t row_bytes = first.n_bytes / n_rows;
+  for (uint64_t row = 0; row < n_rows; ++row) {
+    for (const size_t index : {left, right}) {
+      tensor.pieces.push_back({index, row * row_bytes, row_bytes});
+    }
+  }
+  return tensor;
+}
+
 Result<ArrangedTensor> lora_factors(const ModelSource& source, size_t index, const TensorSpec& spec,
                                     const AttentionConfig& attention) {
   const TensorInfo& info = source.tensors()[index];

@@ -29,6 +29,10 @@ struct RowsInTensor {
 Result<ArrangedTensor> rows_of_tensor(const ModelSource& source, size_t index,
                                       const TensorSpec& spec, RowsInTensor rows);
 
+// Returns the matrix whose rows are those of two others, one after the other.
+Result<ArrangedTensor> columns_of_both(const ModelSource& source, size_t left, size_t right,
+                                       const TensorSpec& spec);
+
 // Returns the factors of a model's own adapters after those of an adapter that changes nothing, as
 // GGUF files have them: [n, 1, rows, columns] of a folder, as f32. Rows of those of Q and K are
 // paired (Arrangement::kPairedRows).
