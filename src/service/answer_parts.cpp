@@ -11,14 +11,21 @@ namespace kvik {
 namespace {
 
 constexpr size_t kMaxHeader = 320;
-// A shorter beginning of a mark at the end of an answer that was cut off is treated as text.
-constexpr size_t kMinCutMark = 4;
 constexpr std::string_view kChannel = "<|channel|>";
 constexpr std::string_view kRecipient = "to=";
+constexpr std::string_view kMessageBreak = "\n\n";  // between messages of harmony
 constexpr std::array<std::string_view, 5> kMessageEnds = {kMessageEnd, kMessageStart, kChannel,
                                                           "<|call|>", "<|return|>"};
 
 const ToolSchemas kNoTools;
+
+// Returns a header without the marks between the message before it and its own.
+std::string_view own_header(std::string_view header) {
+  for (const std::string_view mark : {kMessageEnd, kNextMessage}) {
+    if (header.starts_with(mark)) header.remove_prefix(mark.size());
+  }
+  return header;
+}
 
 // Returns the word after a mark in a header; empty if the mark is absent.
 std::string_view word_after(std::string_view header, std::string_view mark) {
@@ -32,7 +39,11 @@ std::string_view word_after(std::string_view header, std::string_view mark) {
 
 void append(std::vector<AnswerPart>& parts, AnswerPart more) {
   using Kind = AnswerPart::Kind;
-  const bool is_call = more.kind == Kind::kCall;
+  if (more.kind == Kind::kBroken && !parts.empty() && parts.back().kind == Kind::kCall) {
+    parts.pop_back();
+    more.kind = Kind::kText;
+  }
+  const bool is_call = more.kind == Kind::kCall || more.kind == Kind::kBroken;
   if (!is_call && more.text.empty()) return;
   const bool continues_call =
       more.kind == Kind::kArguments && !parts.empty() && parts.back().kind == Kind::kCall;
@@ -58,6 +69,10 @@ bool has_call(const std::vector<AnswerPart>& parts) {
 
 bool continues_call(const std::vector<AnswerPart>& parts) {
   return !parts.empty() && parts.front().kind == AnswerPart::Kind::kArguments;
+}
+
+bool breaks_call(const std::vector<AnswerPart>& parts) {
+  return std::ranges::find(parts, AnswerPart::Kind::kBroken, &AnswerPart::kind) != parts.end();
 }
 
 uint32_t count_reasoning_tokens(std::span<const ReasoningSpan> spans,
@@ -111,53 +126,49 @@ std::string_view AnswerSplitter::plain_prefix(std::string_view text) const {
   return text.substr(0, text.find_first_of(mark_first_bytes_));
 }
 
-std::vector<AnswerPart> AnswerSplitter::push_last(std::string_view text, Ending ending) {
+std::vector<AnswerPart> AnswerSplitter::push_last(std::string_view text) {
   std::vector<AnswerPart> parts = push(text);
-  finish(ending);
+  finish();
   for (AnswerPart& part : parts_) append(parts, std::move(part));
   parts_.clear();
   return parts;
 }
 
-void AnswerSplitter::finish(Ending ending) {
+void AnswerSplitter::finish() {
   switch (state_) {
     case State::kBefore:
     case State::kText:
-      return end_text(ending);
+      return end_text();
     case State::kReasoning:
       put(AnswerPart::Kind::kReasoning, held_);
       break;
     case State::kCalls:
-      return end_calls(ending);
+      return end_calls();
     case State::kBareCalls:
-      return end_bare_calls(ending);
+      return end_bare_calls();
     case State::kHeader:
-      if (is_beginning_ && !held_.contains('<') && !held_.contains(kRecipient)) {
-        put(AnswerPart::Kind::kText, held_);
-      }
+      is_new_message_ = follows_text();
+      if (held_.contains(kRecipient) || (is_beginning_ && !held_.contains('<')))
+        say(own_header(held_));
       break;
     case State::kAfter:
       break;
   }
 }
 
-void AnswerSplitter::end_text(Ending ending) {
-  const bool is_cut_mark = ending == Ending::kCut && held_.size() >= kMinCutMark;
-  const std::string held = taken(held_);
-  if (!is_cut_mark) {
-    for (const char byte : held) put_text(byte);
-  }
+void AnswerSplitter::end_text() {
+  for (const char byte : taken(held_)) put_text(byte);
   if (!is_after_call_) put(AnswerPart::Kind::kText, blanks_);
 }
 
-void AnswerSplitter::end_calls(Ending ending) {
-  if (calls_->is_between_calls() || calls_->is_open()) return;  // push() has returned the open call
-  if (ending == Ending::kCut && calls_->is_sure()) return;
-  leave_calls(calls_->text(), "");
+void AnswerSplitter::end_calls() {
+  if (calls_->is_between_calls()) return;
+  leave_calls(end_open_call(), "");
+  end_text();
 }
 
-void AnswerSplitter::end_bare_calls(Ending ending) {
-  std::vector<AnswerPart> calls = bare_calls_->calls(ending);
+void AnswerSplitter::end_bare_calls() {
+  std::vector<AnswerPart> calls = bare_calls_->calls();
   if (calls.empty()) {
     for (const char byte : bare_calls_->text()) put_text(byte);
     put(AnswerPart::Kind::kText, blanks_);
@@ -285,6 +296,7 @@ bool AnswerSplitter::find_opening() {
       may_come = true;
       if (held_.size() < begin.mark.size()) continue;
       held_.clear();
+      before_calls_ = is_after_call_ ? "" : blanks_;
       calls_.emplace(*format, syntax_.tools ? *syntax_.tools : kNoTools, begin);
       state_ = State::kCalls;
       return true;
@@ -309,7 +321,7 @@ void AnswerSplitter::say(std::string_view words) {
     blanks_.clear();
   }
   is_beginning_ = is_after_call_ = false;
-  if (std::exchange(is_new_message_, false)) put(AnswerPart::Kind::kText, "\n\n");
+  if (std::exchange(is_new_message_, false)) put(AnswerPart::Kind::kText, kMessageBreak);
   put(AnswerPart::Kind::kText, words);
 }
 
@@ -319,14 +331,29 @@ void AnswerSplitter::take_call(char byte) {
   const bool has_ended = calls_->n_whole() > n_before;
   n_calls_ += calls_->n_whole() - n_before;
   if (has_ended || calls_->is_open()) note_call();
+  if (has_ended) before_calls_.clear();
   if (state == CallReader::State::kMore) return;
   if (state == CallReader::State::kEnded) return leave_calls("", "");
-  const std::string text = calls_->text();
-  const size_t n_text = text.size() - calls_->n_again();
-  const bool is_open = calls_->is_open();
-  if (is_open) calls_->emit(parts_);  // the rest is text
-  leave_calls(std::string_view(text).substr(0, is_open ? 0 : n_text),
-              std::string_view(text).substr(n_text));
+  const std::string rest = end_open_call();
+  const size_t n_text = rest.size() - std::min(calls_->n_again(), rest.size());
+  leave_calls(std::string_view(rest).substr(0, n_text), std::string_view(rest).substr(n_text));
+}
+
+// Ends the call that is open where the model breaks it off: it is one if its arguments are
+// complete. Returns the input that no part contains.
+std::string AnswerSplitter::end_open_call() {
+  const std::string_view text = calls_->text();
+  if (!calls_->is_open()) return std::string(text);
+  calls_->emit(parts_);
+  if (calls_->has_whole_arguments()) {
+    ++n_calls_;
+    return std::string(text.substr(text.size() - calls_->n_again()));
+  }
+  const size_t n_sent = calls_->n_sent();
+  kvik::append(parts_, {.kind = AnswerPart::Kind::kBroken,
+                        .text = before_calls_.append(text.substr(0, n_sent))});
+  is_after_call_ = false;
+  return std::string(text.substr(n_sent));
 }
 
 // Records that a call has begun, and drops the blanks between text and the call, which belong to
@@ -374,10 +401,12 @@ void AnswerSplitter::begin_message() {
   constexpr std::string_view kFunctions = "functions.";
   const std::string header = taken(held_);
   const std::string_view recipient = word_after(header, kRecipient);
-  is_new_message_ = !is_beginning_ && !is_after_call_;
+  is_new_message_ = follows_text();
   const bool has_name = recipient.starts_with(kFunctions) && recipient.size() > kFunctions.size();
   if (has_name && !syntax_.calls.empty()) {
+    before_calls_ = is_new_message_ ? kMessageBreak : "";
     calls_.emplace(*syntax_.calls.front(), syntax_.tools ? *syntax_.tools : kNoTools,
+                   std::string(own_header(header)),
                    std::string(recipient.substr(kFunctions.size())));
     state_ = State::kCalls;
   } else if (word_after(header, kChannel) == "analysis") {

@@ -41,7 +41,8 @@ uint32_t count_reasoning_tokens(std::span<const ReasoningSpan> spans,
 // calls without markup until the answer ends, and blanks that may precede a call. Blanks before and
 // after a call belong to the format and are dropped. The concatenated parts do not depend on how
 // the text is divided into pushes. Runs in time linear in the text. Nothing fails: text that is not
-// a valid call is returned as text.
+// a valid call is returned as text, and so is a call that the answer's end or other text breaks off
+// before its arguments are complete (kBroken).
 class AnswerSplitter {
  public:
   explicit AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax = {});
@@ -49,11 +50,8 @@ class AnswerSplitter {
   // Consumes the next piece of text and returns the parts that it completes. No part is empty.
   std::vector<AnswerPart> push(std::string_view text);
 
-  // Consumes the last piece of text and also returns everything that was held back. If the answer
-  // was cut off (kCut), an unfinished call is returned as far as it arrived, and markup before its
-  // arguments is dropped.
-  using Ending = BareCallReader::Ending;
-  std::vector<AnswerPart> push_last(std::string_view text, Ending ending = Ending::kWhole);
+  // Consumes the last piece of text and also returns everything that was held back.
+  std::vector<AnswerPart> push_last(std::string_view text);
 
   // Returns the number of complete calls.
   uint32_t n_calls() const { return n_calls_; }
@@ -78,11 +76,13 @@ class AnswerSplitter {
   void take_reasoning(char byte);
   void take_text(char byte);
   void take_call(char byte);
+  bool follows_text() const { return !is_beginning_ && !is_after_call_; }
   bool may_begin_bare_calls(char byte) const;
   void take_bare_call(char byte);
-  void end_bare_calls(Ending ending);
-  void end_calls(Ending ending);
-  void end_text(Ending ending);
+  void end_bare_calls();
+  void end_calls();
+  std::string end_open_call();
+  void end_text();
   void note_call();
   void take_header(char byte);
   void begin_header();
@@ -96,7 +96,7 @@ class AnswerSplitter {
   void put_text(char byte);
   void say(std::string_view words);
   void put(AnswerPart::Kind kind, std::string_view text);
-  void finish(Ending ending);
+  void finish();
 
   AnswerSyntax syntax_;
   State state_;
@@ -108,6 +108,7 @@ class AnswerSplitter {
   std::string held_;    // a possible mark, or the current header
   std::string blanks_;  // blanks that may precede a mark
   std::optional<CallReader> calls_;
+  std::string before_calls_;  // what separates the first of calls_ from earlier text
   std::optional<BareCallReader> bare_calls_;
   uint32_t n_calls_ = 0;
   bool is_beginning_ = true;  // neither text nor a call has come yet

@@ -188,18 +188,16 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
 // are recognized only at the end of an answer, so there may be more than were allowed.
 void ChoiceStream::keep_allowed_calls(std::vector<AnswerPart>& parts) {
   if (!output().max_calls) return;
-  std::erase_if(parts, [this](const AnswerPart& part) {
-    const bool is_after = n_begun_calls_ >= *output().max_calls;
-    if (is_after && part.kind == AnswerPart::Kind::kText) return has_dropped_text_ = true;
-    if (part.kind == AnswerPart::Kind::kCall) ++n_begun_calls_;
-    const bool is_of_call =
-        part.kind == AnswerPart::Kind::kCall || part.kind == AnswerPart::Kind::kArguments;
-    return is_of_call && n_begun_calls_ > *output().max_calls;
+  using Kind = AnswerPart::Kind;
+  const auto n_dropped = std::erase_if(parts, [this](const AnswerPart& part) {
+    if (part.kind == Kind::kReasoning) return false;
+    if (part.kind == Kind::kCall) ++n_begun_calls_;
+    const bool is_text = part.kind == Kind::kText;
+    const bool is_extra = n_begun_calls_ >= *output().max_calls + (is_text ? 0 : 1);
+    if (part.kind == Kind::kBroken) --n_begun_calls_;
+    return is_extra;
   });
-}
-
-bool ChoiceStream::has_extra_calls() const {
-  return output().max_calls && n_begun_calls_ > *output().max_calls;
+  has_dropped_parts_ = has_dropped_parts_ || n_dropped > 0;
 }
 
 // Remembers an answer of which the client received everything. One that was cut may end in a part
@@ -211,8 +209,7 @@ void ChoiceStream::remember(FinishReason reason) {
   const bool is_whole = reason == FinishReason::kStop ||
                         (reason == FinishReason::kLength && !may_call) ||
                         (reason == FinishReason::kExhausted && !may_call);
-  const bool is_cut =
-      stops_.matched() || is_cut_in_calls_ || has_extra_calls() || has_dropped_text_;
+  const bool is_cut = stops_.matched() || is_cut_in_calls_ || has_dropped_parts_;
   if (!is_whole || is_cut || (parts_ && parts_->has_bare_calls())) return;
   Message message = text_message("assistant", kvik::text_of(all_parts_, AnswerPart::Kind::kText));
   for (const AnswerPart& part : all_parts_) {
@@ -240,11 +237,7 @@ void ChoiceStream::remember(FinishReason reason) {
 void ChoiceStream::send(std::string text, std::optional<FinishReason> finish) {
   pending_.text = std::exchange(echo_, {}) + text;
   if (parts_) {
-    using Ending = AnswerSplitter::Ending;
-    const bool is_cut = finish == FinishReason::kLength || is_ended_by_calls_;
-    const Ending ending = is_cut ? Ending::kCut : Ending::kWhole;
-    pending_.parts =
-        finish ? parts_->push_last(pending_.text, ending) : parts_->push(pending_.text);
+    pending_.parts = finish ? parts_->push_last(pending_.text) : parts_->push(pending_.text);
     keep_allowed_calls(pending_.parts);
     if (options_.memory) {
       for (const AnswerPart& part : pending_.parts) append(all_parts_, part);

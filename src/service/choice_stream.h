@@ -77,7 +77,6 @@ class ChoiceStream final : public EventSink {
   void send(std::string text, std::optional<FinishReason> finish);
   uint32_t n_reasoning_tokens() const;
   void keep_allowed_calls(std::vector<AnswerPart>& parts);
-  bool has_extra_calls() const;
   void remember(FinishReason reason);
   bool ends_after_call();
 
@@ -93,7 +92,7 @@ class ChoiceStream final : public EventSink {
   uint32_t n_after_calls_ = 0;      // tokens after the last call that is allowed
   bool is_ended_by_calls_ = false;  // the last allowed call ended the choice
   bool is_cut_in_calls_ = false;    // its text ends inside calls
-  bool has_dropped_text_ = false;   // text came after the last allowed call
+  bool has_dropped_parts_ = false;  // text or calls came after the last allowed call
   // The answer so far, if it is to be remembered.
   std::vector<TokenId> ids_;
   std::vector<AnswerPart> all_parts_;

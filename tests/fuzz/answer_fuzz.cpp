@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
       n_text += part.text.size();
       continue;
     }
-    CHECK(!part.name.empty() && part.text.starts_with('{') && is_json(part.text));
+    CHECK(!part.name.empty() && part.text.starts_with('{') && !read_json(part.text).empty());
   }
   // Channels are parted by lines.
   CHECK(n_text <= answer.size() + (format.has_channels ? 2 * answer.size() : 0));

@@ -44,10 +44,7 @@ class FakeCall {
           splitters_
               .try_emplace(chunk.choice, *request.output.answer_begin, request.output.answer_syntax)
               .first->second;
-      const auto ending = chunk.finish == FinishReason::kLength ? AnswerSplitter::Ending::kCut
-                                                                : AnswerSplitter::Ending::kWhole;
-      chunk.parts =
-          chunk.finish ? splitter.push_last(chunk.text, ending) : splitter.push(chunk.text);
+      chunk.parts = chunk.finish ? splitter.push_last(chunk.text) : splitter.push(chunk.text);
     }
     sink_->on_chunk(chunk);
   }

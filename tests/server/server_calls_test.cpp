@@ -18,11 +18,15 @@ constexpr const char* kSchema =
 
 class ServerCalls : public ServerFixture {
  protected:
+  // Answers the following requests with this text.
   void say(std::vector<std::string> pieces, FinishReason reason = FinishReason::kStop) {
-    service.answer_with([=](FakeCall& call) {
+    pieces_ = std::move(pieces);
+    reason_ = reason;
+    if (std::exchange(is_answering_, true)) return;
+    service.answer_with([this](FakeCall& call) {
       call.begin();
-      for (const std::string& piece : pieces) call.send(piece);
-      call.finish(reason);
+      for (const std::string& piece : pieces_) call.send(piece);
+      call.finish(reason_);
       call.done();
     });
   }
@@ -59,6 +63,11 @@ class ServerCalls : public ServerFixture {
     const auto& ids = std::get<std::vector<TokenId>>(call->request.prompt);
     return {ids.begin(), ids.end()};
   }
+
+ private:
+  std::vector<std::string> pieces_;
+  FinishReason reason_ = FinishReason::kStop;
+  bool is_answering_ = false;
 };
 
 const std::vector<std::string> kPieces = {"<tool_call>\n{\"name\": \"write\", \"arg",
@@ -66,6 +75,9 @@ const std::vector<std::string> kPieces = {"<tool_call>\n{\"name\": \"write\", \"
                                           "two\"}}\n</tool_call>"};
 const std::vector<std::string> kArguments = {R"({"path": "a")", R"(, "text": "one )", R"(two"})"};
 constexpr const char* kWhole = R"({"path": "a", "text": "one two"})";
+constexpr const char* kAll =
+    "<tool_call>\n{\"name\": \"write\", \"arguments\": "
+    "{\"path\": \"a\", \"text\": \"one two\"}}\n</tool_call>";
 
 TEST_F(ServerCalls, arguments_are_streamed_as_they_come) {
   say(kPieces);
@@ -90,36 +102,110 @@ TEST_F(ServerCalls, custom_tools_input_is_streamed_as_it_comes) {
   EXPECT_EQ(all_at(events, "/input"), std::vector<std::string>{"*** \u00e9\nb\"c"});
 }
 
-// The content must not contain the raw markup of the call.
-TEST_F(ServerCalls, cut_call_is_a_partial_call_with_the_reason_length) {
-  say({"<tool_call>\n{\"name\": \"write\", \"arguments\": {\"path\": \"a\", \"text\": \"one"},
-      FinishReason::kLength);
-  const char* partial = R"({"path": "a", "text": "one)";
-  const auto chat = json(client().post(kChat, chat_body()).body);
-  EXPECT_EQ(string_at(chat, "/choices/0/finish_reason"), "length");
-  EXPECT_EQ(string_at(chat, "/choices/0/message/tool_calls/0/function/arguments"), partial);
-  EXPECT_TRUE(chat.at_pointer("/choices/0/message/content").is_null());
-  const auto streamed = client().post(kChat, chat_body(R"(,"stream":true)")).events();
-  EXPECT_EQ(all_at(streamed, "/choices/0/finish_reason"), std::vector<std::string>{"length"});
-  EXPECT_EQ(all_at(streamed, "/choices/0/delta/content"), std::vector<std::string>{});
-  const auto message = json(client().post(kMessages, messages_body()).body);
-  EXPECT_EQ(string_at(message, "/stop_reason"), "max_tokens");
-  EXPECT_EQ(boost::json::serialize(message.at_pointer("/content/0/input")), R"({"path":"a"})");
-  EXPECT_EQ(message.at("content").as_array().size(), 1u);
-  const auto response = json(client().post(kResponses, responses_body()).body);
-  EXPECT_EQ(string_at(response, "/status"), "incomplete");
-  EXPECT_EQ(string_at(response, "/output/0/type"), "function_call");
-  EXPECT_EQ(string_at(response, "/output/0/status"), "incomplete");
-  EXPECT_EQ(string_at(response, "/output/0/arguments"), partial);
+constexpr const char* kBroken =
+    "<tool_call>\n{\"name\": \"write\", \"arguments\": {\"path\": \"a\", \"text\": \"one";
+constexpr const char* kPartial = R"({"path": "a", "text": "one)";
+
+struct Ends {
+  FinishReason finish;
+  const char *chat, *messages, *responses;
+};
+constexpr Ends kEnds[] = {{FinishReason::kStop, "stop", "end_turn", "completed"},
+                          {FinishReason::kLength, "length", "max_tokens", "incomplete"}};
+
+TEST_F(ServerCalls, call_that_breaks_off_is_the_text_of_a_whole_answer) {
+  const std::string text = std::string("So: ") + kBroken;
+  for (const Ends& ends : kEnds) {
+    say({text}, ends.finish);
+    const auto chat = json(client().post(kChat, chat_body()).body);
+    EXPECT_EQ(string_at(chat, "/choices/0/finish_reason"), ends.chat);
+    EXPECT_EQ(string_at(chat, "/choices/0/message/content"), text);
+    EXPECT_FALSE(chat.at_pointer("/choices/0/message").as_object().contains("tool_calls"));
+    const auto message = json(client().post(kMessages, messages_body()).body);
+    EXPECT_EQ(string_at(message, "/stop_reason"), ends.messages);
+    EXPECT_EQ(boost::json::serialize(message.at("content")),
+              boost::json::serialize(boost::json::array{{{"type", "text"}, {"text", text}}}));
+    const auto response = json(client().post(kResponses, responses_body()).body);
+    EXPECT_EQ(string_at(response, "/status"), ends.responses);
+    EXPECT_EQ(string_at(response, "/output/0/type"), "message");
+    EXPECT_EQ(string_at(response, "/output/0/content/0/text"), text);
+    EXPECT_EQ(response.at("output").as_array().size(), 1u);
+  }
 }
 
-TEST_F(ServerCalls, cut_before_the_arguments_leaves_no_markup) {
+// The name and a part of the arguments have been sent.
+TEST_F(ServerCalls, stream_says_that_a_call_breaks_off) {
+  const char* stream = R"(,"stream":true)";
+  for (const Ends& ends : kEnds) {
+    say({kBroken}, ends.finish);
+    const auto chat = client().post(kChat, chat_body(stream)).events();
+    EXPECT_EQ(all_at(chat, "/choices/0/delta/tool_calls/0/function/name"),
+              std::vector<std::string>{"write"});
+    EXPECT_EQ(all_at(chat, "/choices/0/delta/tool_calls/0/function/arguments"),
+              std::vector<std::string>{kPartial});
+    EXPECT_EQ(all_at(chat, "/choices/0/delta/content"), std::vector<std::string>{});
+    EXPECT_EQ(all_at(chat, "/choices/0/finish_reason"), std::vector<std::string>{ends.chat});
+    const auto messages = client().post(kMessages, messages_body(stream)).events();
+    EXPECT_EQ(all_at(messages, "/delta/partial_json"), std::vector<std::string>{kPartial});
+    EXPECT_EQ(all_at(messages, "/delta/stop_reason"), std::vector<std::string>{ends.messages});
+    EXPECT_EQ(all_at(messages, "/content_block/type"), std::vector<std::string>{"tool_use"});
+    const auto responses = client().post(kResponses, responses_body(stream)).events();
+    EXPECT_EQ(all_at(responses, "/delta"), std::vector<std::string>{kPartial});
+    EXPECT_EQ(all_at(responses, "/item/status"),
+              (std::vector<std::string>{"in_progress", "incomplete"}));
+    EXPECT_EQ(all_at(responses, "/response/status").back(), ends.responses);
+    EXPECT_EQ(all_at(responses, "/response/output/0/status"),
+              std::vector<std::string>{"incomplete"});
+  }
+}
+
+TEST_F(ServerCalls, stream_has_the_text_after_a_call_that_breaks_off) {
+  say({"<tool_call>\n{\"name\": \"write\", \"arguments\": {\"path\": ", "1x} no", " more"});
+  const std::vector<std::string> text = {"1x} no", " more"};
+  const char* stream = R"(,"stream":true)";
+  const auto chat = client().post(kChat, chat_body(stream)).events();
+  EXPECT_EQ(all_at(chat, "/choices/0/delta/content"), text);
+  EXPECT_EQ(all_at(chat, "/choices/0/finish_reason"), std::vector<std::string>{"stop"});
+  const auto messages = client().post(kMessages, messages_body(stream)).events();
+  EXPECT_EQ(all_at(messages, "/content_block/type"),
+            (std::vector<std::string>{"tool_use", "text"}));
+  EXPECT_EQ(all_at(messages, "/delta/text"), text);
+  EXPECT_EQ(all_at(messages, "/delta/stop_reason"), std::vector<std::string>{"end_turn"});
+  const auto responses = client().post(kResponses, responses_body(stream)).events();
+  EXPECT_EQ(all_at(responses, "/response/output/0/status"), std::vector<std::string>{"incomplete"});
+  EXPECT_EQ(all_at(responses, "/response/output/1/status"), std::vector<std::string>{"completed"});
+}
+
+TEST_F(ServerCalls, call_after_one_that_breaks_off_counts) {
+  say({"<tool_call>\n{\"name\": \"write\", \"arguments\": {\"path\": ",
+       "1x\n" + std::string(kAll)});
+  const auto chat = client().post(kChat, chat_body(R"(,"stream":true)")).events();
+  EXPECT_EQ(all_at(chat, "/choices/0/delta/tool_calls/0/function/arguments"),
+            (std::vector<std::string>{"{\"path\": ", kWhole}));
+  EXPECT_EQ(all_at(chat, "/choices/0/finish_reason"), std::vector<std::string>{"tool_calls"});
+  const auto whole = json(client().post(kChat, chat_body()).body);
+  EXPECT_EQ(string_at(whole, "/choices/0/message/tool_calls/0/function/arguments"), kWhole);
+  EXPECT_EQ(string_at(whole, "/choices/0/message/content"),
+            "<tool_call>\n{\"name\": \"write\", \"arguments\": {\"path\": 1x");
+}
+
+TEST_F(ServerCalls, cut_before_the_arguments_is_text) {
   say({"<tool_call>\n{\"na"}, FinishReason::kLength);
   const auto chat = json(client().post(kChat, chat_body()).body);
   EXPECT_EQ(string_at(chat, "/choices/0/finish_reason"), "length");
-  EXPECT_EQ(string_at(chat, "/choices/0/message/content"), "");
+  EXPECT_EQ(string_at(chat, "/choices/0/message/content"), "<tool_call>\n{\"na");
   const auto message = json(client().post(kMessages, messages_body()).body);
-  EXPECT_EQ(message.at("content").as_array().size(), 0u);
+  EXPECT_EQ(string_at(message, "/content/0/text"), "<tool_call>\n{\"na");
+}
+
+TEST_F(ServerCalls, numbers_are_as_the_model_wrote_them) {
+  const char* arguments = R"({"path":123456789012345678901234567890,"x":[1e400,1.50]})";
+  say({std::string("<tool_call>{\"name\": \"write\", \"arguments\": ") + arguments +
+       "}</tool_call>"});
+  const std::string chat = client().post(kChat, chat_body()).body;
+  EXPECT_EQ(string_at(json(chat), "/choices/0/message/tool_calls/0/function/arguments"), arguments);
+  const std::string message = client().post(kMessages, messages_body()).body;
+  EXPECT_TRUE(message.contains(std::string("\"input\":") + arguments + "}]")) << message;
 }
 
 TEST_F(ServerCalls, anthropics_answer_without_text_has_no_empty_block) {
@@ -174,6 +260,17 @@ TEST_F(ServerCalls, function_calls_of_earlier_turns_reach_the_template) {
              R"("function_call":{"name":"add","arguments":"{\"a\":1}"}},)"
              R"({"role":"function","name":"add","content":"3"}]})");
   EXPECT_EQ(prompt_of(), "user: 1+2\nassistant: None\ncall add a=1\nfunction: 3\nassistant:");
+}
+
+TEST_F(ServerCalls, numbers_in_arguments_of_earlier_turns_are_as_written) {
+  say({"3"});
+  const char* arguments = R"("{\"a\":123456789012345678901234567890}")";
+  client().post(kChat, std::string(R"({"messages":[{"role":"assistant","content":null,)") +
+                           R"("function_call":{"name":"add","arguments":)" + arguments + "}}]}");
+  client().post(kResponses, std::string(R"({"input":[{"type":"function_call","name":"add",)") +
+                                R"("call_id":"1","arguments":)" + arguments + "}]}");
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_TRUE(prompt_of(i).contains("add a=123456789012345678901234567890")) << prompt_of(i);
 }
 
 TEST_F(ServerCalls, paths_without_v1_are_served_too) {

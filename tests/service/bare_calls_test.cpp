@@ -11,7 +11,6 @@ namespace {
 
 using Kind = AnswerPart::Kind;
 using Parts = std::vector<AnswerPart>;
-using Ending = AnswerSplitter::Ending;
 
 Json text(std::string words) { return {std::move(words)}; }
 Json of_type(const std::string& type) { return {Json::Fields{{"type", text(type)}}}; }
@@ -37,17 +36,16 @@ AnswerSyntax syntax_of(const std::string& format) {
 }
 
 // Returns the parts of an answer, which must not depend on how it is split into pieces.
-Parts parts_of(const std::string& answer, Ending ending = Ending::kWhole,
-               const std::string& format = "hermes") {
+Parts parts_of(const std::string& answer, const std::string& format = "hermes") {
   const AnswerSyntax syntax = syntax_of(format);
-  const Parts whole = AnswerSplitter(AnswerBegin::kText, syntax).push_last(answer, ending);
+  const Parts whole = AnswerSplitter(AnswerBegin::kText, syntax).push_last(answer);
   for (size_t size = 1; size < 8; ++size) {
     AnswerSplitter splitter(AnswerBegin::kText, syntax);
     Parts all;
     for (size_t at = 0; at < answer.size(); at += size) {
       for (AnswerPart& part : splitter.push(answer.substr(at, size))) append(all, std::move(part));
     }
-    for (AnswerPart& part : splitter.push_last("", ending)) append(all, std::move(part));
+    for (AnswerPart& part : splitter.push_last("")) append(all, std::move(part));
     EXPECT_EQ(all, whole) << "in pieces of " << size << ": " << answer;
   }
   return whole;
@@ -145,28 +143,25 @@ TEST(BareCalls, shown_call_may_be_followed_by_a_real_one) {
   EXPECT_EQ(shown(parts_of(shown_first + "\n" + kParis)), shown_first + "\n" + kParisCall);
 }
 
-TEST(BareCalls, call_that_was_cut_off_is_a_partial_call) {
+TEST(BareCalls, call_that_breaks_off_is_text) {
   const std::string whole = fenced(kParis);
-  const size_t name_end = whole.find("weather") + 8;
-  for (size_t n = 1; n < whole.size(); ++n) {
+  for (size_t n = 1; n < whole.find("\n```"); ++n) {
     const std::string answer = whole.substr(0, n);
-    const Parts parts = parts_of(answer, Ending::kCut);
-    ASSERT_EQ(parts.size(), 1u) << answer;
-    if (n < name_end) {
-      EXPECT_EQ(shown(parts), answer + "\n");
-    } else {
-      EXPECT_EQ(parts[0].name, "get_weather") << answer;
-      EXPECT_TRUE(std::string_view(R"({"city": "Paris"})").starts_with(parts[0].text)) << answer;
-    }
+    EXPECT_EQ(shown(parts_of(answer)), answer + "\n");
   }
+}
+
+TEST(BareCalls, arguments_in_a_string_are_valid_json) {
+  EXPECT_EQ(shown(parts_of(R"({"name": "get_weather", "arguments": "{\"city\": \"a\nb\"}"})")),
+            "[get_weather] {\"city\": \"a\\nb\"}\n");
 }
 
 TEST(BareCalls, are_read_beside_every_format_with_marks) {
   for (const ToolFormat& format : tool_formats()) {
     if (format.has_channels) continue;
     const std::string name(format.name);
-    EXPECT_EQ(shown(parts_of(fenced(kParis), Ending::kWhole, name)), kParisCall) << name;
-    EXPECT_EQ(shown(parts_of("So: " + std::string(kParis), Ending::kWhole, name)),
+    EXPECT_EQ(shown(parts_of(fenced(kParis), name)), kParisCall) << name;
+    EXPECT_EQ(shown(parts_of("So: " + std::string(kParis), name)),
               "So:\n" + std::string(kParisCall))
         << name;
   }

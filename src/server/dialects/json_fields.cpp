@@ -152,6 +152,13 @@ Json owned_json(const json::object& object) {
   return {std::move(fields)};
 }
 
+Json read_arguments(std::string_view text) {
+  constexpr size_t kMaxDepth = 64;
+  auto parsed = parse_json(
+      text, {.max_bytes = text.size(), .max_values = text.size(), .max_depth = kMaxDepth});
+  return parsed && parsed->is(Json::Kind::kObject) ? std::move(*parsed) : Json{std::string(text)};
+}
+
 std::string_view kind_name(const json::value& value) {
   switch (value.kind()) {
     case json::kind::null:

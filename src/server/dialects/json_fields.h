@@ -71,6 +71,10 @@ std::string_view view(const boost::json::string& text);
 Json owned_json(const boost::json::value& value);
 Json owned_json(const boost::json::object& object);
 
+// Parses the arguments of a call, an object as JSON in a string. Its numbers remain as written.
+// Returns any other text unchanged.
+Json read_arguments(std::string_view text);
+
 // Returns the kind of a value for an error: "a string", "an array".
 std::string_view kind_name(const boost::json::value& value);
 

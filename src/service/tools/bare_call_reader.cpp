@@ -146,7 +146,7 @@ BareCallReader::State BareCallReader::end_object() {
   if (!member) return State::kBroken;
   const std::string_view json = value_->value_of(*member);
   AnswerPart call{.kind = AnswerPart::Kind::kCall,
-                  .text = json.starts_with('"') ? unquoted(json) : std::string(json),
+                  .text = json.starts_with('"') ? read_json(unquoted(json)) : std::string(json),
                   .name = name_so_far()};
   value_.reset();
   if (!schemas_.fits(call.name, call.text)) return State::kBroken;
@@ -155,21 +155,10 @@ BareCallReader::State BareCallReader::end_object() {
   return State::kMore;
 }
 
-std::vector<AnswerPart> BareCallReader::calls(Ending ending) const {
+std::vector<AnswerPart> BareCallReader::calls() const {
   const bool is_whole =
       (place_ == Place::kBetween || place_ == Place::kSecondBrace) && !is_in_list_;
-  if (ending == Ending::kWhole) return is_whole ? calls_ : std::vector<AnswerPart>();
-  std::vector<AnswerPart> calls = calls_;
-  const std::string name = place_ == Place::kObject ? name_so_far() : "";
-  if (name.empty()) return calls;
-  AnswerPart part{.kind = AnswerPart::Kind::kCall, .text = "", .name = name};
-  const ValueReader::Member* member = find_member(kBareArgumentKeys);
-  if (member && value_->json()[member->value_begin] == '{') {
-    const size_t end = member->value_end > 0 ? member->value_end : value_->json().size();
-    part.text = value_->json().substr(member->value_begin, end - member->value_begin);
-  }
-  calls.push_back(std::move(part));
-  return calls;
+  return is_whole ? calls_ : std::vector<AnswerPart>();
 }
 
 }  // namespace kvik

@@ -39,10 +39,8 @@ class BareCallReader {
   State push(char byte);
   const std::string& text() const { return text_; }
 
-  // Returns the calls if the answer ends here; empty if the input is text. kCut: the answer was cut
-  // off, so the last call may be incomplete.
-  enum class Ending : uint8_t { kWhole, kCut };
-  std::vector<AnswerPart> calls(Ending ending) const;
+  // Returns the calls if the answer ends here; empty if the input is text.
+  std::vector<AnswerPart> calls() const;
 
  private:
   enum class Place : uint8_t {

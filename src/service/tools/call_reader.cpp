@@ -36,8 +36,9 @@ CallReader::CallReader(const ToolFormat& format, const ToolSchemas& schemas,
                        const CallSteps::Begin& opening)
     : format_(format), schemas_(schemas), step_(opening.step), text_(opening.mark) {}
 
-CallReader::CallReader(const ToolFormat& format, const ToolSchemas& schemas, std::string name)
-    : format_(format), schemas_(schemas), name_(std::move(name)) {}
+CallReader::CallReader(const ToolFormat& format, const ToolSchemas& schemas, std::string header,
+                       std::string name)
+    : format_(format), schemas_(schemas), text_(std::move(header)), name_(std::move(name)) {}
 
 CallReader::State CallReader::push(char byte, std::vector<AnswerPart>& calls) {
   text_ += byte;
@@ -47,8 +48,8 @@ CallReader::State CallReader::push(char byte, std::vector<AnswerPart>& calls) {
     const Outcome outcome = take(byte);
     open_if_unambiguous();
     if (outcome == Outcome::kBroken) {
-      const size_t n_held = elements_ ? elements_->n_held() : held_.size();
-      n_again_ = std::min(std::max(n_held, size_t{1}), text_.size());
+      const bool has_sent = is_open_ || elements_;
+      n_again_ = has_sent ? text_.size() - n_sent_ : std::max(held_.size(), size_t{1});
       return State::kBroken;
     }
     const State state = settle(calls);
@@ -85,7 +86,13 @@ void CallReader::begin_call() {
   elements_.reset();
   key_.reset();
   has_parameters_ = is_open_ = is_emitted_ = is_parameter_open_ = false;
-  n_emitted_bytes_ = 0;
+  n_emitted_bytes_ = n_sent_ = 0;
+}
+
+bool CallReader::has_whole_arguments() const {
+  if (!value_ || step().kind != Kind::kJsonCall) return false;
+  const ValueReader::Member* member = find_member(kArgumentKeys);
+  return member && member->value_end > 0;
 }
 
 void CallReader::emit(std::vector<AnswerPart>& parts) {
@@ -194,8 +201,8 @@ CallReader::Outcome CallReader::take_way(char byte) {
   for (const CallStep::Way& way : step().ways) {
     if (way.mark.empty() || !way.mark.starts_with(held_)) continue;
     if (held_.size() == way.mark.size()) {
+      if (end_parameter()) n_sent_ = text_.size() - way.mark.size();
       held_.clear();
-      end_parameter();
       value_begin_ = text_.size();
       step_ = way.to;
       return Outcome::kTaken;
@@ -255,13 +262,17 @@ bool CallReader::end_word(std::string word) {
 // The mark may also occur in the value; the text after it decides.
 CallReader::Outcome CallReader::take_text() {
   if (key_ && !is_parameter_open_) open_parameter();
-  style_ = value_end_ <= value_begin_ ? step().style : style_;
-  trims_lines_ = step().trims_lines;
-  const std::string_view mark = step().mark;
-  const bool is_end = text_.size() >= value_begin_ + mark.size() && text_.ends_with(mark);
-  if (!is_end) return Outcome::kTaken;
-  value_end_ = text_.size() - mark.size();
-  go(step().to);
+  if (value_end_ <= value_begin_) value_step_ = &step();
+  const std::string_view value = std::string_view(text_).substr(value_begin_);
+  const CallStep::Way& other_end = step().ways[0];
+  if (value.ends_with(step().mark)) {
+    value_end_ = text_.size() - step().mark.size();
+    if (!step().quote.empty() && first_quote_end_ == 0) first_quote_end_ = value_end_;
+    go(step().to);
+  } else if (first_quote_end_ > 0 && value.ends_with(other_end.mark)) {
+    value_end_ = text_.size() - other_end.mark.size();
+    go(other_end.to);
+  }
   return Outcome::kTaken;
 }
 
@@ -276,21 +287,21 @@ void CallReader::open_parameter() {
   const CallStep::Style style = step().style;
   is_text_value_ = style == CallStep::Style::kString ||
                    (style == CallStep::Style::kBySchema && schemas_.is_string(name_, *key_));
-  n_put_ = value_begin_;
-  if (!is_text_value_) return;
-  arguments_ += '"';
+  n_sent_ = value_begin_;
+  if (is_text_value_) arguments_ += '"';
 }
 
 // Returns the end of a value that is followed by a mark at `end`, without the line break of the
 // format.
 size_t CallReader::trimmed_end(size_t end) const {
-  const size_t begin = std::max(value_begin_, n_put_);
-  return trims_lines_ && end > begin && text_[end - 1] == '\n' ? end - 1 : end;
+  const size_t begin = std::max(value_begin_, n_sent_);
+  return value_step_->trims_lines && end > begin && text_[end - 1] == '\n' ? end - 1 : end;
 }
 
 // Returns the offset up to which text_ is certainly part of the parameter's value.
 size_t CallReader::known_value_end() const {
-  if (step().kind != Kind::kText) return trimmed_end(std::max(value_end_, n_put_));
+  if (first_quote_end_ > 0) return first_quote_end_;
+  if (step().kind != Kind::kText) return trimmed_end(std::max(value_end_, n_sent_));
   const std::string_view mark = step().mark;
   const std::string_view value = std::string_view(text_).substr(value_begin_);
   size_t n_held = std::min(mark.size() - 1, value.size());
@@ -299,39 +310,71 @@ size_t CallReader::known_value_end() const {
 }
 
 void CallReader::put_text_value(size_t end) {
-  if (end <= n_put_) return;
-  if (trims_lines_ && n_put_ == value_begin_ && text_[n_put_] == '\n') ++n_put_;
-  const std::string escaped = json_string(std::string_view(text_).substr(n_put_, end - n_put_));
-  arguments_.append(escaped, 1, escaped.size() - 2);
-  n_put_ = end;
+  if (end <= n_sent_) return;
+  if (value_step_->trims_lines && n_sent_ == value_begin_ && text_[n_sent_] == '\n') ++n_sent_;
+  put_string(std::string_view(text_).substr(n_sent_, end - n_sent_));
+  n_sent_ = end;
 }
 
-// Does nothing if the mark that was read precedes the value.
-void CallReader::end_parameter() {
-  if (!key_ || value_end_ == 0) return;
-  std::string_view value = std::string_view(text_).substr(value_begin_, value_end_ - value_begin_);
-  if (trims_lines_) {
+// Appends text to an open string.
+void CallReader::put_string(std::string_view text) {
+  const std::string escaped = json_string(text);
+  arguments_.append(escaped, 1, escaped.size() - 2);
+}
+
+// Returns the text of a value in quotes: of all its quoted sections and of the text between them,
+// as XML reads it. If it is not well-formed, the quotes within it are text.
+std::string CallReader::unquoted_value() const {
+  const std::string_view quote = value_step_->quote, end_quote = value_step_->mark;
+  const std::string_view all = std::string_view(text_).substr(value_begin_);
+  const std::string_view value = all.substr(0, value_end_ - value_begin_);
+  const bool ends_quoted = all.substr(value.size()).starts_with(end_quote);
+  std::string_view rest = all.substr(0, value.size() + (ends_quoted ? end_quote.size() : 0));
+  std::string text;
+  for (bool is_quoted = true;; is_quoted = !is_quoted) {
+    const std::string_view mark = is_quoted ? end_quote : quote;
+    const size_t end = rest.find(mark);
+    const std::string_view section = rest.substr(0, end);
+    if (!is_quoted && (section.contains('<') || section.contains(end_quote))) break;
+    text += section;
+    if (end == rest.npos) return text;
+    rest.remove_prefix(end + mark.size());
+  }
+  return std::string(value);
+}
+
+// Writes the rest of the parameter. Returns false if the mark that was read precedes the value.
+bool CallReader::end_parameter() {
+  if (!key_ || value_end_ == 0) return false;
+  const bool is_quoted = first_quote_end_ > 0;
+  const std::string unquoted = is_quoted ? unquoted_value() : std::string();
+  std::string_view value =
+      is_quoted ? unquoted
+                : std::string_view(text_).substr(value_begin_, value_end_ - value_begin_);
+  if (value_step_->trims_lines) {
     if (value.starts_with('\n')) value.remove_prefix(1);
     if (value.ends_with('\n')) value.remove_suffix(1);
   }
   if (is_text_value_) {
-    put_text_value(trimmed_end(value_end_));
+    put_text_value(is_quoted ? first_quote_end_ : trimmed_end(value_end_));
+    if (is_quoted) put_string(value.substr(first_quote_end_ - value_begin_));
     arguments_ += '"';
-  } else if (style_ == CallStep::Style::kJson && is_json(trimmed(value))) {
-    arguments_ += trimmed(value);
-  } else if (style_ == CallStep::Style::kBySchema) {
+  } else if (value_step_->style == CallStep::Style::kBySchema) {
     arguments_ += schemas_.json_of(name_, *key_, value);
   } else {
-    arguments_ += json_string(value);
+    const std::string json = read_json(trimmed(value));
+    arguments_ += json.empty() ? json_string(value) : json;
   }
   key_.reset();
   is_parameter_open_ = false;
-  value_begin_ = value_end_ = 0;
+  value_begin_ = value_end_ = first_quote_end_ = 0;
+  return true;
 }
 
 CallReader::Outcome CallReader::take_value(char byte) {
   if (!value_) value_.emplace(*step().dialect, step().begin);
   const ValueReader::State state = value_->push(byte);
+  n_sent_ = text_.size() - value_->n_held();
   if (state == ValueReader::State::kBroken) return Outcome::kBroken;
   if (!step().is_sure && !value_->members().empty()) {
     const ValueReader::Member& last = value_->members().back();
@@ -348,9 +391,13 @@ CallReader::Outcome CallReader::take_value(char byte) {
 }
 
 CallReader::Outcome CallReader::take_elements(char byte) {
-  if (!elements_) elements_.emplace(schemas_.parameters_of(name_), step().mark);
+  if (!elements_) {
+    elements_.emplace(schemas_.parameters_of(name_), step().mark);
+    n_sent_ = text_.size() - 1;
+  }
   const ElementReader::State state = elements_->push(byte);
   if (state == ElementReader::State::kBroken) return Outcome::kBroken;
+  n_sent_ = text_.size() - elements_->n_held();
   if (state == ElementReader::State::kMore) return Outcome::kTaken;
   arguments_ = elements_->json();
   elements_.reset();
@@ -380,9 +427,9 @@ bool CallReader::take_json_call() {
     } else if (is_one_of(key, kIdKeys) && json.starts_with('"')) {
       id_ = unquoted(json);
     } else if (is_one_of(key, kArgumentKeys)) {
-      arguments_ = json.starts_with('"') ? unquoted(json) : std::string(json);
+      arguments_ = json.starts_with('"') ? read_json(unquoted(json)) : std::string(json);
       if (json == "null") arguments_ = "{}";
-      if (!arguments_.starts_with('{') || !is_json(arguments_)) return false;
+      if (!arguments_.starts_with('{')) return false;
     }
   }
   if (arguments_.empty()) arguments_ = "{}";

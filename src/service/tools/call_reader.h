@@ -18,14 +18,14 @@ namespace kvik {
 // Reads the calls after an opening mark, byte by byte, by the steps of their format. A call is open
 // once its name is known and its arguments begin; input that breaks off before that point is text.
 // The arguments of an open call are returned as they arrive, always as a prefix of the same JSON
-// text, so a call that breaks off has arguments that do not parse. Runs in time linear in the text;
-// the result does not depend on how the text is divided.
+// text. Runs in time linear in the text; the result does not depend on how the text is divided.
 class CallReader {
  public:
   // Borrows both. The `opening` mark has already been read.
   CallReader(const ToolFormat& format, const ToolSchemas& schemas, const CallSteps::Begin& opening);
-  // For harmony: the header has already named the function.
-  CallReader(const ToolFormat& format, const ToolSchemas& schemas, std::string name);
+  // For harmony: the header, which has already been read, names the function.
+  CallReader(const ToolFormat& format, const ToolSchemas& schemas, std::string header,
+             std::string name);
 
   // kEnded: this byte was the last of the calls. kBroken: text() is not a call.
   enum class State { kMore, kEnded, kBroken };
@@ -37,13 +37,17 @@ class CallReader {
   bool is_open() const { return is_open_; }
   uint32_t n_whole() const { return n_whole_; }
 
-  // Returns whether the text so far can only be a call, even if none is open yet.
-  bool is_sure() const { return step().is_sure; }
+  // Returns whether the arguments of the open call are complete, although more input is expected:
+  // the end of an object that holds them.
+  bool has_whole_arguments() const;
 
-  // Returns the input that belongs to no call. When broken, its last n_again() bytes may begin
+  // Returns the input since the last complete call. When broken, its last n_again() bytes may begin
   // another construct and must be read again.
   const std::string& text() const { return text_; }
   size_t n_again() const { return n_again_; }
+  // Returns the number of bytes of text() that the name and the returned arguments of the open call
+  // stand for.
+  size_t n_sent() const { return n_sent_; }
 
   // Returns whether calls were returned and only marks and blanks have followed them.
   bool is_between_calls() const;
@@ -63,7 +67,7 @@ class CallReader {
   bool end_value();
   bool take_json_call();
   bool end_word(std::string word);
-  void end_parameter();
+  bool end_parameter();
   State settle(std::vector<AnswerPart>& calls);
   void begin_call();
   void open_if_unambiguous();
@@ -74,12 +78,14 @@ class CallReader {
   size_t trimmed_end(size_t end) const;
   size_t known_value_end() const;
   void put_text_value(size_t end);
+  void put_string(std::string_view text);
+  std::string unquoted_value() const;
 
   const ToolFormat& format_;
   const ToolSchemas& schemas_;
   uint8_t step_ = 0;
   std::string text_;
-  size_t n_again_ = 0;
+  size_t n_again_ = 0, n_sent_ = 0;
   std::string held_;  // an incomplete mark or word
   std::optional<ValueReader> value_;
   std::optional<ElementReader> elements_;
@@ -94,12 +100,11 @@ class CallReader {
   bool is_emitted_ = false;     // the part that begins the call was returned
   size_t n_emitted_bytes_ = 0;  // number of bytes of its arguments that were returned
   std::optional<std::string> key_;
-  bool is_parameter_open_ = false;  // the parameter's key is in arguments_
-  bool is_text_value_ = false;      // its value is a string that is appended as it arrives
-  size_t n_put_ = 0;                // offset in text_ up to which the value was appended
-  CallStep::Style style_ = CallStep::Style::kBySchema;
-  bool trims_lines_ = false;
+  bool is_parameter_open_ = false;          // the parameter's key is in arguments_
+  bool is_text_value_ = false;              // its value is a string that is appended as it arrives
+  const CallStep* value_step_ = nullptr;    // the step that reads its value
   size_t value_begin_ = 0, value_end_ = 0;  // offsets in text_
+  size_t first_quote_end_ = 0;              // offset of the first closing quote; 0: none
 };
 
 }  // namespace kvik

@@ -81,6 +81,7 @@ class StepWriter {
   void arguments();
   void parameters();
   void quoted_value(uint8_t before_key);
+  CallStep& after_value(uint8_t key);
   void end_call();
   void end_list();
 
@@ -155,14 +156,13 @@ void StepWriter::arguments() {
 }
 
 void StepWriter::parameters() {
-  const CallStep::Way end = {first_mark(syntax_.end), kToCall};
   const bool tells_json = !syntax_.after_json_key.empty();
   const bool has_quotes = !syntax_.quote.empty();
   const Marks after_key = marks_in(syntax_.after_key);
   const uint8_t before_key = next();
   blanks();
   const uint8_t key = ahead(1);
-  choice(Kind::kOneOf, {{syntax_.key, key}, end});
+  after_value(key);
   const uint8_t value = ahead(static_cast<int>(2 * after_key.size() - 1) + (has_quotes ? 2 : 0));
   choice(Kind::kKey,
          {{after_key.front(), ahead(1)}, {first_mark(syntax_.after_json_key), ahead(2)}});
@@ -182,7 +182,7 @@ void StepWriter::parameters() {
   text.style = StepStyle::kJson;
   if (tells_json) add(text);
   blanks();
-  choice(Kind::kOneOf, {{syntax_.key, key}, end}).otherwise = value;
+  after_value(key).otherwise = value;
   if (has_quotes) quoted_value(before_key);
   for (CallStep& step : all_.steps) {
     for (CallStep::Way& way : step.ways) {
@@ -191,12 +191,24 @@ void StepWriter::parameters() {
   }
 }
 
-// Adds the steps after an opening quote. The closing quote counts if the end of the value follows.
+// Adds the steps after an opening quote. The closing quote counts if the end of the value follows;
+// if other text follows, the value ends where what follows a value does.
 void StepWriter::quoted_value(uint8_t before_key) {
+  const std::string_view end = first_mark(syntax_.after_value);
   const uint8_t value = next();
-  add({.kind = Kind::kText, .mark = syntax_.end_quote});
+  add({.kind = Kind::kText,
+       .mark = syntax_.end_quote,
+       .quote = syntax_.quote,
+       .ways = {{{end, ahead(3)}}}});
   blanks();
-  choice(Kind::kOneOf, {{first_mark(syntax_.after_value), before_key}}).otherwise = value;
+  choice(Kind::kOneOf, {{end, before_key}}).otherwise = value;
+  blanks();
+  after_value(static_cast<uint8_t>(before_key + 2)).otherwise = value;
+}
+
+// Adds the step after a parameter's value: another parameter or the end of the call.
+CallStep& StepWriter::after_value(uint8_t key) {
+  return choice(Kind::kOneOf, {{syntax_.key, key}, {first_mark(syntax_.end), kToCall}});
 }
 
 // Adds the marks of `end` that are not read with the arguments.

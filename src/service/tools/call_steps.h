@@ -38,6 +38,9 @@ struct CallStep {
 
   Kind kind;
   std::string_view mark = {};
+  // for kText in quotes, of which `mark` is the closing one: the opening quote. If other text
+  // follows `mark`, ways[0] ends the value.
+  std::string_view quote = {};
   std::array<Way, 3> ways = {};
   // for kOneOf: the step that reads the same bytes if no mark matches
   uint8_t otherwise = kNoStep;

@@ -60,7 +60,8 @@ struct Notation {
 
 std::string json_arguments_of(const ToolCall& call) {
   const auto* text = std::get_if<std::string>(&call.arguments.value);
-  return text && is_json(*text) ? *text : to_json(call.arguments);
+  const std::string json = text ? read_json(*text) : std::string();
+  return json.empty() ? to_json(call.arguments) : json;
 }
 
 // Writes calls in one syntax. The origin of marks is the template; that of names and arguments is

@@ -125,6 +125,7 @@ ElementReader::State ElementReader::begin(char byte) {
   const auto kinds = root_ && schema_ ? kinds_of(*root_, *schema_) : Kinds();
   const bool is_list =
       kinds.contains("array") != kinds.contains("object") ? kinds.contains("array") : tag == kItem;
+  if (is_list && tag != kItem) return State::kBroken;
   json_ += is_list ? '[' : '{';
   frames_.push_back({tag_, schema_, is_list});
   place_ = Place::kBetween;

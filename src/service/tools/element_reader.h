@@ -26,8 +26,8 @@ class ElementReader {
 
   // The JSON so far; of a string, the part that is certain.
   const std::string& json() const { return json_; }
-  // Number of bytes that were read last and may begin something else if the next one is broken.
-  size_t n_held() const { return held_.size(); }
+  // Number of bytes that were read last and are not in json().
+  size_t n_held() const { return place_ == Place::kText ? text_.size() - n_put_ : held_.size(); }
 
  private:
   struct Frame {  // an object or a list that is open

@@ -103,15 +103,8 @@ bool is_whole(std::string_view number) {
 // Returns a list or an object as JSON; empty if the text is neither. Some templates write them in
 // Python's notation, and so do models.
 std::string structure_of(std::string_view text) {
-  if (is_json(text)) return std::string(text);
-  ValueReader reader(kPython, ValueReader::Begin::kHere);
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto state = reader.push(text[i]);
-    if (state == ValueReader::State::kMore) continue;
-    const bool is_whole = state == ValueReader::State::kDone && i + 1 == text.size();
-    return is_whole ? reader.json() : std::string();
-  }
-  return {};
+  const std::string json = read_json(text);
+  return json.empty() ? read_value(text, kPython) : json;
 }
 
 // Returns the text as a value of this type; empty if it is not one.
@@ -123,7 +116,7 @@ std::string as_kind(std::string_view kind, std::string_view text) {
   }
   const bool is_structure = text.starts_with('{') || text.starts_with('[');
   const bool is_number = !is_structure && !text.starts_with('"') && text != "true" &&
-                         text != "false" && text != "null" && is_json(text);
+                         text != "false" && text != "null" && !read_json(text).empty();
   if (kind == "number") return is_number ? std::string(text) : "";
   if (kind == "integer") return is_number && is_whole(text) ? std::string(text) : "";
   const char bracket = kind == "object" ? '{' : kind == "array" ? '[' : '\0';
@@ -210,7 +203,7 @@ std::string json_of_kinds(const Kinds& kinds, std::string_view text) {
   const bool is_known = !kinds.empty();
   for (const std::string_view kind : {"null", "boolean", "integer", "number", "array", "object"}) {
     const bool is_structure = kind == "array" || kind == "object";
-    if (is_known ? !kinds.contains(kind) : !is_structure || !is_json(bare)) continue;
+    if (is_known ? !kinds.contains(kind) : !is_structure || read_json(bare).empty()) continue;
     if (std::string json = as_kind(kind, bare); !json.empty()) return json;
   }
   return json_string(text);

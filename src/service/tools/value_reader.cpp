@@ -135,6 +135,15 @@ ValueReader::ValueReader(const ValueDialect& dialect, Begin begin) : dialect_(di
 }
 
 ValueReader::State ValueReader::push(char byte) {
+  const size_t n_before = json_.size();
+  const State state = take(byte);
+  const size_t n_pending = held_.size() + (has_comma_ ? 1 + blanks_.size() : 0);
+  n_held_ = json_.size() > n_before ? n_pending : n_held_ + 1;
+  if (state == State::kBroken) n_held_ = std::max(n_held_, size_t{1});
+  return state;
+}
+
+ValueReader::State ValueReader::take(char byte) {
   switch (expect_) {
     case Expect::kValue:
       return begin_value(byte);
@@ -196,7 +205,7 @@ ValueReader::State ValueReader::in_bare_key(char byte) {
     if (frames_.size() == 1) members_.back().key_end = json_.size() - 1;
     held_.clear();
     expect_ = Expect::kColon;
-    return push(byte);
+    return take(byte);
   }
   const bool is_bad = is_control(byte) || kMarks.find(byte) != kMarks.npos;
   if (is_bad || held_.size() >= kMaxKey) return State::kBroken;
@@ -206,7 +215,7 @@ ValueReader::State ValueReader::in_bare_key(char byte) {
 
 ValueReader::State ValueReader::in_scalar(char byte) {
   if (is_blank(byte) || kMarks.find(byte) != kMarks.npos) {
-    return end_scalar() == State::kBroken ? State::kBroken : push(byte);
+    return end_scalar() == State::kBroken ? State::kBroken : take(byte);
   }
   if (held_.size() >= kMaxScalar) return State::kBroken;
   held_ += byte;
@@ -419,32 +428,21 @@ std::string taken(std::string& text) {
   return all;
 }
 
-bool is_json(std::string_view text) {
-  ValueReader reader(kJson, ValueReader::Begin::kHere);
-  const bool is_scalar = !scalar_of(text, false).empty();
-  if (is_scalar) return true;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto state = reader.push(text[i]);
-    if (state != ValueReader::State::kMore) {
-      return state == ValueReader::State::kDone && i + 1 == text.size();
-    }
-  }
-  return false;
+std::string read_json(std::string_view text) {
+  if (const std::string_view scalar = scalar_of(text, false); !scalar.empty())
+    return std::string(scalar);
+  return read_value(text, kJson);
 }
 
-std::string whole_members(std::string_view json) {
-  ValueReader reader(kJson, ValueReader::Begin::kHere);
-  for (const char byte : json) {
-    if (reader.push(byte) != ValueReader::State::kMore) break;
+std::string read_value(std::string_view text, const ValueDialect& dialect) {
+  ValueReader reader(dialect, ValueReader::Begin::kHere);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto state = reader.push(text[i]);
+    if (state == ValueReader::State::kMore) continue;
+    const bool is_whole = state == ValueReader::State::kDone && i + 1 == text.size();
+    return is_whole ? reader.json() : std::string();
   }
-  std::string members;
-  for (const ValueReader::Member& member : reader.members()) {
-    if (member.value_end == 0) break;
-    if (!members.empty()) members += ", ";
-    const size_t begin = member.key_begin - 1;  // including the quote
-    members.append(reader.json(), begin, member.value_end - begin);
-  }
-  return "{" + members + "}";
+  return {};
 }
 
 std::string json_string(std::string_view text) {

@@ -37,6 +37,8 @@ class ValueReader {
   State push(char byte);
 
   const std::string& json() const { return json_; }
+  // Number of bytes that were read last and are not in json().
+  size_t n_held() const { return n_held_; }
   bool is_object() const { return json_.starts_with('{'); }
 
   // A member of the outermost object, as byte offsets in json().
@@ -68,6 +70,7 @@ class ValueReader {
     kLowSurrogate,  // the backslash that must follow a high surrogate
     kSecondU,       // the 'u' after that backslash
   };
+  State take(char byte);
   State blank(char byte);
   State begin_value(char byte);
   State begin_key(char byte);
@@ -104,18 +107,19 @@ class ValueReader {
   std::string_view quote_;  // closing quote of the string
   uint32_t code_ = 0, high_surrogate_ = 0;
   uint8_t n_digits_ = 0, n_read_ = 0;
+  size_t n_held_ = 0;
 };
 
 // Returns the text and leaves it empty. Not inline: GCC 12 warns about an inlined std::exchange()
 // here.
 std::string taken(std::string& text);
 
-// Returns whether the text is exactly one JSON value.
-bool is_json(std::string_view text);
+// Returns a list, an object or a string as JSON, with its control characters escaped; empty if the
+// text is not exactly one such value.
+std::string read_value(std::string_view text, const ValueDialect& dialect);
 
-// Returns a JSON object of the members that are complete in a possibly truncated JSON object. Any
-// other text gives an empty object.
-std::string whole_members(std::string_view json);
+// Returns any JSON value in the same way.
+std::string read_json(std::string_view text);
 
 // Returns the text as a JSON string, with quotes.
 std::string json_string(std::string_view text);

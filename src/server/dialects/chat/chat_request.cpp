@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -40,14 +39,9 @@ bool has_keys(const json::object& object, std::initializer_list<std::string_view
                             [](const auto& item) { return std::string_view(item.key()); });
 }
 
-// Parses arguments that are JSON in a string; others are unchanged.
-Json read_arguments(const json::value& value) {
-  if (value.is_string()) {
-    boost::system::error_code error;
-    const json::value parsed = json::parse(value.get_string(), error);
-    if (!error && parsed.is_object()) return owned_json(parsed);
-  }
-  return owned_json(value);
+// Returns arguments that are JSON in a string, or otherwise the value as it is.
+Json arguments_of(const json::value& value) {
+  return value.is_string() ? read_arguments(view(value.get_string())) : owned_json(value);
 }
 
 // Reads {"id": …, "type": "function", "function": {"name": …, "arguments": …}} in exactly this
@@ -62,7 +56,7 @@ std::optional<ToolCall> read_tool_call(const json::value& value) {
   }
   return ToolCall{.id = std::string(text_at(*call, "id")),
                   .name = std::string(text_at(*function, "name")),
-                  .arguments = read_arguments(function->at("arguments"))};
+                  .arguments = arguments_of(function->at("arguments"))};
 }
 
 // Reads tool calls of another form.
@@ -78,7 +72,7 @@ Json read_other_calls(const json::value& calls) {
     if (!arguments) continue;
     auto& fields = std::get<Json::Fields>(
         std::ranges::find(*call, "function", &Json::Field::name)->data.value);
-    std::ranges::find(fields, "arguments", &Json::Field::name)->data = read_arguments(*arguments);
+    std::ranges::find(fields, "arguments", &Json::Field::name)->data = arguments_of(*arguments);
   }
   return out;
 }
@@ -91,7 +85,7 @@ void read_function_call(const json::value& value, Message& message) {
   message.parts.emplace_back(
       ToolCall{.id = std::nullopt,
                .name = std::string(text_at(*call, "name")),
-               .arguments = arguments ? read_arguments(*arguments) : Json{Json::Fields{}}});
+               .arguments = arguments ? arguments_of(*arguments) : Json{Json::Fields{}}});
 }
 
 void read_tool_calls(const json::value& calls, Message& message) {

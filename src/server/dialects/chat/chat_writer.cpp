@@ -25,16 +25,11 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-// Returns the finish_reason of an answer with tool calls.
-std::string_view called(const AnswerEnvelope& envelope) {
-  return envelope.names_function_call ? "function_call" : "tool_calls";
-}
-
-// Returns the fields after the logprobs of a choice.
-json::object rest_json(const AnswerEnvelope& envelope, const CompletionChoice& choice) {
+// Returns the fields after the logprobs of a choice. `calls`: it has tool calls.
+json::object rest_json(const AnswerEnvelope& envelope, const CompletionChoice& choice, bool calls) {
   json::object out{{"finish_reason", finish_reason_json(choice.finish)}};
-  if (choice.finish == FinishReason::kStop && has_call(choice.parts)) {
-    out["finish_reason"] = called(envelope);
+  if (choice.finish == FinishReason::kStop && calls) {
+    out["finish_reason"] = envelope.names_function_call ? "function_call" : "tool_calls";
   }
   if (envelope.wants_token_ids)
     out["token_ids"] = json::array(choice.token_ids.begin(), choice.token_ids.end());
@@ -92,8 +87,9 @@ class ChatWriter final : public AnswerWriter {
   void write_arguments(uint32_t choice, std::string_view arguments, Events& events);
 
   const AnswerEnvelope envelope_;
-  std::set<uint32_t> begun_;              // choices that have begun
-  std::map<uint32_t, uint32_t> n_calls_;  // number of calls of each choice
+  std::set<uint32_t> begun_;  // choices that have begun
+  // number of calls of each choice that have begun, and of those that are complete or open
+  std::map<uint32_t, uint32_t> n_begun_calls_, n_calls_;
 };
 
 void ChatWriter::whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) {
@@ -118,15 +114,17 @@ void ChatWriter::add_choice(const std::shared_ptr<const WholeAnswer>& answer, si
     body.text("null");
   }
   body.once([this, answer, i](std::string& out) {
-    json::object rest = rest_json(envelope_, answer->choices[i]);
-    rest["message"] = message_json(envelope_, answer->choices[i]);
+    const CompletionChoice& choice = answer->choices[i];
+    json::object rest = rest_json(envelope_, choice, has_call(choice.parts));
+    rest["message"] = message_json(envelope_, choice);
     out += closed(rest);
   });
 }
 
 // Begins a tool call; its arguments follow in further events.
 void ChatWriter::write_call(uint32_t choice, const AnswerPart& part, Events& events) {
-  const uint32_t index = n_calls_[choice]++;
+  const uint32_t index = n_begun_calls_[choice]++;
+  ++n_calls_[choice];
   const json::object function = function_json(part.name, "");
   if (envelope_.names_function_call) {
     say(choice, {{"function_call", function}}, events);
@@ -144,7 +142,7 @@ void ChatWriter::write_call(uint32_t choice, const AnswerPart& part, Events& eve
 void ChatWriter::write_arguments(uint32_t choice, std::string_view arguments, Events& events) {
   const json::object function{{"arguments", arguments}};
   if (envelope_.names_function_call) return say(choice, {{"function_call", function}}, events);
-  const json::object more{{"index", n_calls_[choice] - 1}, {"function", function}};
+  const json::object more{{"index", n_begun_calls_[choice] - 1}, {"function", function}};
   say(choice, {{"tool_calls", json::array{more}}}, events);
 }
 
@@ -173,6 +171,7 @@ void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
       if (part.kind == AnswerPart::Kind::kCall) write_call(chunk.choice, part, events);
     }
   }
+  if (breaks_call(chunk.parts)) --n_calls_[chunk.choice];
   const bool says_nothing = delta.empty() && !chunk.finish && chunk.logprobs.empty() &&
                             !(envelope_.wants_token_ids && !chunk.token_ids.empty());
   if (says_nothing) return;
@@ -181,10 +180,7 @@ void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
   json::object inner{
       {"index", chunk.choice},
       {"logprobs", envelope_.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr}};
-  for (auto& field : rest_json(envelope_, choice)) inner.insert(field);
-  if (chunk.finish == FinishReason::kStop && n_calls_[chunk.choice] > 0) {
-    inner["finish_reason"] = called(envelope_);
-  }
+  for (auto& field : rest_json(envelope_, choice, n_calls_[chunk.choice] > 0)) inner.insert(field);
   inner["delta"] = std::move(delta);
   events.push_back(openai_event(envelope_, kChunkObject, std::move(inner)));
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <string_view>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "server/dialects/event_json.h"
 #include "server/dialects/reasoning_seal.h"
 #include "server/http/status.h"
-#include "service/tools/value_reader.h"
 
 namespace kvik {
 namespace {
@@ -37,18 +35,9 @@ json::object block_json(std::string_view kind, std::string_view text, std::strin
   return block;
 }
 
-json::object call_json(const AnswerPart& call, json::value input) {
-  return {{"type", kToolUse},
-          {"id", call_id(call, "toolu_")},
-          {"name", call.name},
-          {"input", std::move(input)}};
-}
-
-// Returns an object in any case: for a call that was cut off, its complete arguments.
-json::value input_of(const AnswerPart& call) {
-  boost::system::error_code error;
-  json::value input = json::parse(whole_members(call.text), error);
-  return error ? json::value(json::object()) : input;
+// Returns a block without its input.
+json::object call_json(const AnswerPart& call) {
+  return {{"type", kToolUse}, {"id", call_id(call, "toolu_")}, {"name", call.name}};
 }
 
 std::string_view stop_reason(std::optional<FinishReason> finish, bool has_stop_string, bool calls) {
@@ -96,7 +85,7 @@ class MessagesWriter final : public AnswerWriter {
   uint32_t n_blocks_ = 0;
   std::string_view open_;  // kind of the open block; empty: none
   std::string reasoning_;  // reasoning of the open block
-  bool has_called_ = false;
+  uint32_t n_calls_ = 0;   // complete or open
   std::optional<FinishReason> finish_;
   std::optional<std::string> stop_string_;
 };
@@ -124,23 +113,22 @@ json::object MessagesWriter::usage_of(const Usage& usage) const {
 std::string MessagesWriter::whole(std::span<const CompletionChoice> choices,
                                   std::span<const Usage> usages) {
   const CompletionChoice choice = choices.empty() ? CompletionChoice{} : choices.front();
-  json::array content;
+  std::string content;
   for (const AnswerPart& part : choice.parts) {
-    if (part.kind == AnswerPart::Kind::kCall) {
-      content.emplace_back(call_json(part, input_of(part)));
+    if (!content.empty()) content += ',';
+    if (part.kind == AnswerPart::Kind::kCall) {  // numbers are as the model wrote them
+      content += opened(call_json(part)) + ",\"input\":" + part.text + '}';
     } else {
-      content.emplace_back(
+      content += json::serialize(
           block_json(kind_of(part), part.text, reasoning_signature(envelope_.model, part.text)));
     }
   }
-  json::object out = message_json();
-  out["content"] = std::move(content);
-  out["stop_reason"] =
-      stop_reason(choice.finish, choice.stop_string.has_value(), has_call(choice.parts));
-  out["stop_sequence"] = stop_sequence_json(choice.stop_string);
-  out["usage"] = usage_of(sum_of(usages));
-  add_explanation(envelope_, usages, out);
-  return json::serialize(out);
+  json::object rest{{"stop_reason", stop_reason(choice.finish, choice.stop_string.has_value(),
+                                                has_call(choice.parts))},
+                    {"stop_sequence", stop_sequence_json(choice.stop_string)},
+                    {"usage", usage_of(sum_of(usages))}};
+  add_explanation(envelope_, usages, rest);
+  return opened(message_json()) + ",\"content\":[" + content + ']' + closed(rest);
 }
 
 void MessagesWriter::begin(const PromptProgress& prompt, Events& events) {
@@ -171,10 +159,11 @@ void MessagesWriter::say(std::string_view kind, std::string_view text, Events& e
 // Begins a tool_use block. Its input starts empty and follows as JSON text.
 void MessagesWriter::open_call(const AnswerPart& call, Events& events) {
   close_block(events);
-  has_called_ = true;
-  events.push_back(
-      typed_event("content_block_start",
-                  {{"index", n_blocks_}, {"content_block", call_json(call, json::object())}}));
+  ++n_calls_;
+  json::object block = call_json(call);
+  block["input"] = json::object();
+  events.push_back(typed_event("content_block_start",
+                               {{"index", n_blocks_}, {"content_block", std::move(block)}}));
   open_ = kToolUse;
   say_arguments(call.text, events);
 }
@@ -203,6 +192,9 @@ void MessagesWriter::chunk(const CompletionChunk& chunk, Events& events) {
       open_call(part, events);
     } else if (part.kind == AnswerPart::Kind::kArguments) {
       say_arguments(part.text, events);
+    } else if (part.kind == AnswerPart::Kind::kBroken) {
+      --n_calls_;
+      close_block(events);
     } else {
       say(kind_of(part), part.text, events);
     }
@@ -215,7 +207,7 @@ void MessagesWriter::chunk(const CompletionChunk& chunk, Events& events) {
 
 void MessagesWriter::end(std::span<const Usage> usages, Events& events) {
   json::object data{{"delta",
-                     {{"stop_reason", stop_reason(finish_, stop_string_.has_value(), has_called_)},
+                     {{"stop_reason", stop_reason(finish_, stop_string_.has_value(), n_calls_ > 0)},
                       {"stop_sequence", stop_sequence_json(stop_string_)}}},
                     {"usage", usage_of(sum_of(usages))}};
   add_explanation(envelope_, usages, data);

@@ -15,7 +15,6 @@
 #include "server/dialects/event_json.h"
 #include "server/dialects/utc_time.h"
 #include "server/http/status.h"
-#include "service/tools/value_reader.h"
 
 namespace kvik {
 namespace {
@@ -38,12 +37,7 @@ std::string one_line(std::string_view text) {
   for (const char byte : text) {
     if (byte == '"' && !is_escaped) is_in_string = !is_in_string;
     is_escaped = byte == '\\' && !is_escaped;
-    const bool is_control = static_cast<unsigned char>(byte) < 0x20;
-    if (is_in_string && is_control) {  // models do not always escape a line break
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned char>(byte));
-    } else if (is_in_string || !is_blank(byte)) {
-      out += byte;
-    }
+    if (is_in_string || !is_blank(byte)) out += byte;
   }
   return out;
 }
@@ -80,19 +74,23 @@ class OutputCollector {
       call_->text += part.text;
       return;
     }
+    if (part.kind == Part::kBroken) {
+      call_.reset();
+      out.text += part.text;
+      return;
+    }
     end_call(out);
     if (part.kind == Part::kCall) call_ = part;
     if (part.kind == Part::kText) out.text += part.text;
     if (part.kind == Part::kReasoning) out.thinking += part.text;
   }
 
-  // A call that is cut off has the arguments that are complete.
   void end_call(OllamaOutput& out) {
     if (!call_) return;
     if (!out.calls.empty()) out.calls += ',';
     const json::object function{{"index", n_calls_++}, {"name", call_->name}};
     out.calls += opened({{"id", call_id(*call_, "call_")}}) + ",\"function\":" + opened(function) +
-                 ",\"arguments\":" + one_line(whole_members(call_->text)) + "}}";
+                 ",\"arguments\":" + one_line(call_->text) + "}}";
     call_.reset();
   }
 

@@ -16,6 +16,7 @@ struct OutputItem {
 
   Kind kind;
   bool is_custom = false;  // a call of a tool that takes a text
+  bool is_broken = false;  // a call that the model broke off
   std::string id;
   std::string text = {};  // text; of a call: its arguments or input
   std::string name = {}, call_id = {};

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/json/parse.hpp>
 #include <utility>
 
 #include "server/dialects/json_fields.h"
@@ -24,13 +23,6 @@ bool is_vendor_item(std::string_view type) {
       "computer_call",   "computer_call_output", "code_interpreter_call",
       "mcp_call",        "mcp_list_tools",       "compaction"};
   return std::ranges::find(kTypes, type) != kTypes.end();
-}
-
-// Parses arguments that are JSON in a string.
-Json read_arguments(std::string_view text) {
-  boost::system::error_code error;
-  const json::value parsed = json::parse(text, error);
-  return !error && parsed.is_object() ? owned_json(parsed) : Json{std::string(text)};
 }
 
 std::optional<std::string> id_of(const json::object& item) {

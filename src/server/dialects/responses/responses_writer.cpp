@@ -17,6 +17,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::string_view kInProgress = "in_progress";
+constexpr std::string_view kIncomplete = "incomplete";
 
 json::object output_details(const Usage& usage) {
   json::object out{{"reasoning_tokens", usage.reasoning_tokens}};
@@ -69,7 +70,7 @@ class ResponsesWriter final : public AnswerWriter {
  private:
   std::string whole(std::span<const CompletionChoice> choices, std::span<const Usage> usages);
   std::string_view status() const {
-    return finish_ == FinishReason::kLength ? "incomplete" : "completed";
+    return finish_ == FinishReason::kLength ? kIncomplete : "completed";
   }
   json::object response_json(std::string_view status) const;
   json::object ended_json(std::span<const Usage> usages) const;
@@ -105,7 +106,7 @@ json::object ResponsesWriter::response_json(std::string_view status) const {
 
 json::object ResponsesWriter::ended_json(std::span<const Usage> usages) const {
   json::object out = response_json(status());
-  if (status() == "incomplete") out["incomplete_details"] = {{"reason", "max_output_tokens"}};
+  if (status() == kIncomplete) out["incomplete_details"] = {{"reason", "max_output_tokens"}};
   out["usage"] = usage_of(envelope_, usages);
   add_explanation(envelope_, usages, out);
   return out;
@@ -116,7 +117,7 @@ Item ResponsesWriter::item_of(const AnswerPart& call) const {
 }
 
 void ResponsesWriter::end_item(Item& item) const {
-  item.status = status();
+  item.status = item.is_broken ? kIncomplete : status();
   if (item.kind == Item::Kind::kReasoning && asked_.includes_encrypted_reasoning) {
     item.sealed = encode_reasoning(envelope_.model, item.text);
   }
@@ -250,6 +251,9 @@ void ResponsesWriter::chunk(const CompletionChunk& chunk, Events& events) {
       open_call(part, events);
     } else if (part.kind == Item::Kind::kArguments) {
       say_arguments(part.text, events);
+    } else if (part.kind == Item::Kind::kBroken) {
+      items_.back().is_broken = true;
+      close_item(events);
     } else {
       say(part.kind, part.text, events);
     }
