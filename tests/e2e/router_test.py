@@ -268,10 +268,28 @@ class Router(unittest.TestCase):
             with Server("demo", "--models", folder, *KV) as server:
                 self.assertEqual(list(model_list(server)), ["demo", "bad", "empty"])
                 answer = server.request("POST", "/v1/completions", {"model": "bad", "prompt": "a"})
-                self.assertEqual(answer.status, 503)
+                self.assertEqual(answer.status, 500)
                 self.assertIn("bad.gguf", answer.error["message"])
                 loaded = server.request("POST", "/v1/models/load", {"model": "demo"})
                 self.assertEqual((loaded.status, loaded.json["state"], loaded.json["max_model_len"]), (200, "loaded", 1024))
+
+    def test_a_model_whose_file_was_deleted_is_not_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.gguf")
+            shutil.copy(kvik.preset("test-llama"), path)
+            with Server(path, *KV, "--sleep-after", "300ms") as server:
+                name = server.complete([1, 2], max_tokens=1)["model"]
+                wait_for(lambda: not children_of(server), "unloading")
+                os.rename(path, path + ".old")
+                for route, code in (("/v1/completions", "model_not_found"), ("/v1/messages", None), ("/api/generate", None)):
+                    answer = server.post(route, {"model": name, "prompt": "a", "max_tokens": 1, "messages": [{"role": "user", "content": "a"}]})
+                    self.assertEqual(answer.status, 404, answer.body)
+                    self.assertIn(f"could not be loaded: cannot open '{path}': No such file".encode(), answer.body)
+                    self.assertIsNone(answer.headers.get("Retry-After"))
+                    if code:
+                        self.assertEqual((answer.error["code"], answer.error["param"]), (code, "model"))
+                os.rename(path + ".old", path)
+                wait_for(lambda: server.post("/v1/completions", {"prompt": [1, 2], "max_tokens": 1}).status == 200, "the next load")
 
     def test_idle_models_are_unloaded(self):
         with Server("demo", *KV, "--keep-alive", "300ms") as server:

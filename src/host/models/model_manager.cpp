@@ -383,7 +383,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     Result<ModelLaunch> launch = options_.plan(spec);
     const MutexLock lock(mutex_);
     if (!launch) {
-      set_failed(*next, launch.error());
+      set_failed(*next, {launch.error().code, fmt::format("{} could not be loaded: {}", spec.name,
+                                                          launch.error().message)});
       return true;
     }
     if (next->launch && next->launch->kept_folder != launch->kept_folder) next->drop_kept();

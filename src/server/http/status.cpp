@@ -117,6 +117,10 @@ HttpError http_error(const Error& error) {
           .code = code_of(error)};
 }
 
+HttpError http_error(const HttpFault& fault) {
+  return {.status = fault.status, .message = fault.message, .code = words_of(fault.status).code};
+}
+
 std::string error_json(const HttpError& error, ErrorShape shape, std::string_view request_id) {
   switch (shape) {
     case ErrorShape::kAnthropic:
@@ -137,10 +141,10 @@ HttpResponse error_response(const Error& error, std::chrono::seconds retry_after
   return response_of(http_error(error), retry_after);
 }
 
-HttpResponse error_response(const HttpFault& fault) {
-  return response_of(
-      {.status = fault.status, .message = fault.message, .code = words_of(fault.status).code},
-      std::chrono::seconds(1));
+HttpResponse error_response(const HttpFault& fault) { return error_response(http_error(fault)); }
+
+HttpResponse error_response(const HttpError& error) {
+  return response_of(error, std::chrono::seconds(1));
 }
 
 void write_error_body(HttpResponse& response, const HttpFraming& framing) {

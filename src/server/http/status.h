@@ -19,6 +19,7 @@ struct HttpFault {
 };
 
 HttpError http_error(const Error& error);
+HttpError http_error(const HttpFault& fault);
 
 // Returns 503 for a request for which there is no memory now.
 HttpFault no_memory();
@@ -32,6 +33,7 @@ HttpResponse error_response(const Error& error);
 // With a Retry-After header for 429 and 503; the default is one second.
 HttpResponse error_response(const Error& error, std::chrono::seconds retry_after);
 HttpResponse error_response(const HttpFault& fault);
+HttpResponse error_response(const HttpError& error);
 
 // Writes the body of an error response.
 void write_error_body(HttpResponse& response, const HttpFraming& framing);

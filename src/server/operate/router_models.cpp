@@ -74,7 +74,7 @@ class LoadReply final : public PendingReply {
     return error_ || readiness.port ? State::kDone : State::kRunning;
   }
   HttpResponse response() override {
-    if (error_) return error_response(model_fault(*error_));
+    if (error_) return error_response(model_error(*error_));
     const std::vector<ModelStatus> all = models_.list();
     const ModelStatus* const status = find_status(all, name_);
     return json_answer(status ? model_json(*status, name_, is_operator_) : json::object());

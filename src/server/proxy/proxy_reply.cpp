@@ -36,7 +36,17 @@ void LateWake::operator()() const {
   if (wake) wake();
 }
 
-HttpFault model_fault(const Error& error) { return {503, error.message}; }
+HttpError model_error(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kNotFound:
+      return http_error({error.code, error.message, "model"});
+    case ErrorCode::kExhausted:
+    case ErrorCode::kUnavailable:
+      return http_error(HttpFault{503, error.message});
+    default:
+      return http_error(HttpFault{500, error.message});
+  }
+}
 
 ProxyReply::ProxyReply(const ModelRouter& router, ProxiedRequest request)
     : router_(router), request_(std::move(request)) {
@@ -158,7 +168,7 @@ void ProxyReply::report_progress(std::string& out) {
 
 HttpResponse ProxyReply::response() {
   if (has_own_head_) return event_stream();
-  if (error_) return error_response(model_fault(*error_));
+  if (error_) return error_response(model_error(*error_));
   return {.status = head_->status,
           .body = std::move(body_),
           .content_type = head_->content_type,
@@ -174,9 +184,7 @@ std::string_view ProxyReply::heartbeat() const {
 }
 
 std::string ProxyReply::final_error_event(const Error& error) const {
-  const HttpFault fault = model_fault(error);
-  const std::string json =
-      error_json({.status = fault.status, .message = fault.message}, request_.errors, request_.id);
+  const std::string json = error_json(model_error(error), request_.errors, request_.id);
   if (!is_event_stream()) return json + "\n";
   const bool is_named = request_.errors == ErrorShape::kAnthropic;
   return fmt::format("{}data: {}\n\n", is_named ? "event: error\n" : "", json);

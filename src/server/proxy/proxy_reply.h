@@ -43,9 +43,10 @@ struct ProxiedRequest {
   std::optional<uint16_t> port = std::nullopt;
 };
 
-// Returns the answer to a request for a model that cannot be loaded, or whose server has ended:
-// 503, whatever the reason, because other models still answer.
-HttpFault model_fault(const Error& error);
+// Returns the answer to a request for a model that cannot be loaded, or whose server has ended: 404
+// if its file does not exist, 500 if its file cannot be used, and otherwise 503, upon which clients
+// try again.
+HttpError model_error(const Error& error);
 
 // A wake function that is set later than it is first needed. Any thread.
 class LateWake {
