@@ -182,6 +182,61 @@ class BlockFloats(FolderCase):
             for name in copied:
                 np.testing.assert_array_equal(got[name], exact[name], name)
 
+    def test_experts_of_4_bits_as_deepseek_v4_stores_them(self):
+        """They are mxfp4 in Kvik, bit by bit, beside matrices of E4M3. The widened folder has the same values as f32, and so have both as f16."""
+        narrow, wide = self.as_block_floats("test-deepseek4", "--kind=fp8", "--block=32", "--scales=e8m0", "--fp4-experts")
+        tokens = kvik.random_tokens(71, N_VOCAB, 3)
+        want = kvik.logits_text(narrow, tokens, all=True)
+        for how in ({"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}):
+            self.assertTrue(kvik.logits_text(narrow, tokens, all=True, **how) == want, how)
+        written = []
+        for folder in (narrow, wide):
+            kvik.output("quantize", folder, f"{folder}.gguf", "--type", "f16")
+            written.append(kvik.logits_text(f"{folder}.gguf", tokens, all=True))
+        self.assertTrue(written[0] == written[1])
+        got = kvik.logits(narrow, tokens, all=True, kv_type="f32")
+        exact = kvik.logits(f"{wide}.gguf", tokens, all=True, kv_type="f32")
+        error = np.sort(np.abs(got - exact).max(1) / np.abs(exact).max(1))
+        self.assertLess(error[len(error) * 3 // 4], 0.03)  # activations of experts have 8 bits, and routers near a tie may choose others
+
+        path = f"{narrow}-mxfp4.gguf"
+        kvik.output("quantize", narrow, path, "--type", "mxfp4")
+        _, weights = kvik.weights(kvik.preset("test-deepseek4", "bf16"))
+        types = {t[0]: t[2] for t in gguf.Gguf(path).tensors}
+        _, got = kvik.reference_logits.load(path)
+        experts = [name for name in weights if name.endswith("_exps.weight")]
+        self.assertEqual(len(experts), 18)
+        for name in experts:
+            self.assertEqual(types[name], gguf_file.MXFP4)
+            np.testing.assert_array_equal(got[name], np.stack([block_floats.exact_mxfp4(w) for w in weights[name]]), name)
+
+    def test_experts_of_4_bits_that_cannot_be_are_refused(self):
+        narrow, _ = self.as_block_floats("test-deepseek4", "--kind=fp8", "--block=32", "--scales=e8m0", "--fp4-experts")
+        corrupt = functools.partial(self.corrupted, narrow)
+        name = "layers.1.ffn.experts.2.w2"
+
+        def spoilt_scale(header, data):
+            data[header[name + ".scale"]["data_offsets"][0]] = 255
+
+        def no_scales(header, data):
+            header["layers.1.ffn.other.scale"] = header.pop(name + ".scale")
+
+        def shape(name, *axes):
+            return lambda header, data: header[name].update(shape=axes)
+
+        for change, *words in (
+                ({"tensors": spoilt_scale}, name + ".scale", "a scale of 255", "mxfp4"),
+                ({"tensors": no_scales}, f"'{name}.scale' is missing beside '{name}.weight'"),
+                ({"tensors": shape(name + ".scale", 3, 64)}, name + ".scale", "[3, 64]", "expected [64, 3]"),
+                ({"tensors": shape(name + ".weight", 192, 16)}, name + ".scale", "[64, 3]", "expected [192, 1]"),
+                ({"config": lambda c: c.pop("expert_dtype")}, ".scale", "has the shape", "expected"),
+                ({"config": lambda c: c.update(expert_dtype="fp6")}, "expert_dtype", "fp6", "expected fp4 or fp8"),
+                ({"config": lambda c: c["quantization_config"].update(expert_dtype="int8")}, "expert_dtype", "int8", "expected fp4 or fp8")):
+            with self.subTest(words=words):
+                self.refused(corrupt(**change), *words)
+        moved = corrupt(lambda c: c["quantization_config"].update(expert_dtype=c.pop("expert_dtype")))  # as in DeepSeek V4.1
+        self.assertEqual(kvik.logits_text(moved, [5, 6]), kvik.logits_text(narrow, [5, 6]))
+
     def test_floats_of_8_bits_that_cannot_be_are_refused(self):
         narrow, _ = self.as_block_floats("test-llama", "--kind=fp8", "--block=32")
         name = "model.layers.1.mlp.up_proj.weight"

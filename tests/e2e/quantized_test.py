@@ -35,8 +35,8 @@ class Folder:
         self.logits = logits.reshape(len(self.all["positions"]), -1)
 
     def bound(self, isa):
-        is_fp8 = any(how["dtype"] == "F8_E4M3" and name.endswith(".weight") for name, how in self.all["tensors"].items())
-        if not is_fp8:
+        types = {how["dtype"] for name, how in self.all["tensors"].items() if name.endswith(".weight")}
+        if "F8_E4M3" not in types or "I8" in types:
             return INT8_BOUND
         return BF16_BOUND if isa in kvik.ROUND_TO_BF16 and self.all["tensors"]["lm_head.weight"]["dtype"] == "BF16" else BOUND
 
@@ -56,10 +56,10 @@ class Folder:
         with open(os.path.join(folder, "model.safetensors"), "wb") as f:
             f.write(len(text).to_bytes(8, "little") + text + b"".join(raw for _, _, raw in tensors.values()))
 
-    def error(self, model, **options):
-        """Returns the largest difference, as a share of the largest logit."""
+    def error(self, model, n_left_out=0, **options):
+        """Returns the largest difference, as a share of the largest logit, without the n positions that differ most."""
         got = kvik.logits(model, self.all["tokens"], all=True, kv_type="f32", threads=1, **options)[self.all["positions"]]
-        return float(np.abs(got - self.logits).max() / np.abs(self.logits).max())
+        return float(np.sort(np.abs(got - self.logits).max(1))[-1 - n_left_out] / np.abs(self.logits).max())
 
     def errors(self):
         """Returns {instruction set, or "f16" for the weights widened to f16: (difference, its bound)}."""
@@ -67,7 +67,8 @@ class Folder:
             self.write(folder)
             wide = os.path.join(folder, "wide.gguf")
             kvik.output("quantize", folder, wide, "--type", "f16", "--threads", 1)
-            errors = {isa: (self.error(folder, env={"KVIK_ISA": isa}), self.bound(isa)) for isa in kvik.isas()}
+            n = int(any(name.endswith(".gate.weight") for name in self.all["tensors"]))  # a router near a tie may choose other experts
+            errors = {isa: (self.error(folder, n, env={"KVIK_ISA": isa}), self.bound(isa)) for isa in kvik.isas()}
             return {**errors, "f16": (self.error(wide), BOUND)}
 
 
@@ -77,7 +78,7 @@ def names():
 
 class Quantized(unittest.TestCase):
     def test_there_are_values(self):
-        self.assertGreaterEqual(len(names()), 11)
+        self.assertGreaterEqual(len(names()), 12)
 
     def test_mxfp4_that_cannot_be_is_refused(self):
         name = "model.layers.1.mlp.up_proj.weight"
@@ -102,6 +103,20 @@ class Quantized(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
                 for word in words:
                     self.assertIn(word, done.stderr.decode())
+
+
+    def test_mtp_layers_of_deepseek_v4_are_left_out(self):
+        def add(config, tensors):
+            for name in list(tensors):
+                if name.startswith("layers.4.ffn.experts."):
+                    tensors[name.replace("layers.4.", "mtp.0.")] = tensors[name]
+
+        logits = []
+        for change in (lambda config, tensors: None, add):
+            with tempfile.TemporaryDirectory() as folder:
+                Folder("deepseek-v4-fp4").write(folder, change)
+                logits.append(kvik.logits_text(folder, [5, 6]))
+        self.assertEqual(*logits)
 
 
 def compare(name):

@@ -8,20 +8,23 @@ or NVFP4 as written by Modelopt. OUT-widened holds the same values as f32, or as
 blocks are not multiples of 32 columns, and NVFP4 whose rows are not multiples of 64. Kvik must compute the same bits from both, except for
 NVFP4, whose activations have 8 bits. Experts in one tensor (make_hf_model.py --fused-experts) remain in one, and their scales are in
 another. `--scales` selects the type of the scales: e8m0 as in DeepSeek-V4, or bf16 as in Mistral (a scalar if there is one per matrix,
-with an activation scale beside it). `--compressed` uses the names and the config of llm-compressor. Needs numpy only.
+with an activation scale beside it). `--compressed` uses the names and the config of llm-compressor. `--fp4-experts` (with --kind fp8) writes
+routed experts as MXFP4, with the names and the key of DeepSeek-V4; OUT-widened has their values as f32. Needs numpy only.
 """
 import argparse
 import json
 import os
+import re
 import shutil
 
 import numpy as np
 
 import oracle_path  # noqa: F401
 from folder_files import write_json, write_safetensors
-from gguf_file import BF16, F16, F32, to_bf16
+from gguf_file import BF16, F16, F32, NUMBERS, to_bf16
 
-TYPES = {"F32": (F32, np.float32), "F16": (F16, np.float16), "BF16": (BF16, np.uint16)}
+TYPES = {"F32": (F32, np.float32), "F16": (F16, np.float16), "BF16": (BF16, np.uint16), "I32": (NUMBERS, np.int32)}
+OF_DEEPSEEK4 = re.compile(r"\.(w[qk]v?(_[ab])?|wo_[ab]|w[123])\.weight$")  # matrices in E4M3, and w1 to w3 of experts
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 E4M3 = np.array([(8 + f) * 2.0 ** (e - 10) if e else f * 2.0**-9 for e in range(16) for f in range(8)][:127])
 
@@ -104,6 +107,30 @@ def nvfp4(w):
             "_scale_2": (F32, of_all.reshape(1))}, widened
 
 
+def mxfp4_codes(w):
+    """Returns codes and levels in groups of 32, and the groups' scales as exponents."""
+    groups = w.reshape(w.shape[0], -1, 32)
+    peaks = np.maximum(np.abs(groups).max(2), 1e-30)
+    exponents = np.floor(np.log2(peaks)).astype(np.int32) - 2  # the largest level is 6
+    return *nearest(E2M1, np.ldexp(groups, -exponents[..., None])), exponents
+
+
+def exact_mxfp4(w):
+    _, levels, exponents = mxfp4_codes(w)
+    return np.ldexp(levels, exponents[..., None]).reshape(w.shape)
+
+
+def mxfp4_tensors(name, w):
+    """Returns the named parts of a matrix and the values that they represent."""
+    codes, _, exponents = mxfp4_codes(w)
+    codes = codes.reshape(w.shape)
+    return {name: ("I8", codes[:, 0::2] | codes[:, 1::2] << 4), scale_name(name): ("F8_E8M0", (exponents + 127).astype(np.uint8))}, exact_mxfp4(w).astype(np.float32)
+
+
+def scale_name(name):
+    return name.removesuffix("weight") + "scale"
+
+
 def fp8_config(a):
     block = None if a.rows or not a.block else [a.block, a.block]
     if not a.compressed:
@@ -136,17 +163,23 @@ def main():
     ap.add_argument("--block", type=int, default=128, help="rows and columns that share a scale; 0: all")
     ap.add_argument("--rows", action="store_true", help="a scale for each row")
     ap.add_argument("--scales", choices=["f32", "bf16", "e8m0"], default="f32")
+    ap.add_argument("--fp4-experts", action="store_true", help="as DeepSeek V4")
     ap.add_argument("--compressed", action="store_true", help="as compressed-tensors")
     a = ap.parse_args()
     stored, widened = {}, {}
     for name, (t, x) in read_safetensors(f"{a.folder}/model.safetensors").items():
         is_stack = a.kind == "fp8" and x.ndim == 3 and ".experts." in name
-        is_matrix = name.endswith("_proj.weight") and x.ndim == 2
+        is_matrix = x.ndim == 2 and (OF_DEEPSEEK4.search(name) and ".compressor." not in name if a.fp4_experts else name.endswith("_proj.weight"))
         if not (is_stack or is_matrix) or (a.kind == "nvfp4" and x.shape[1] % 16 != 0):
             stored[name] = widened[name] = (t, x)
             continue
-        if a.kind == "fp8":
+        if a.fp4_experts and ".experts." in name:
+            parts, w = mxfp4_tensors(name, values(t, x))
+            is_exact = True
+        elif a.kind == "fp8":
             parts, w = fp8_tensors(name, values(t, x), a)
+            if a.fp4_experts:
+                parts[scale_name(name)] = parts.pop(name + "_scale_inv")
             is_exact = x.shape[-1] % 32 == 0 and (a.rows or a.block % 32 == 0)
         else:
             parts, w = nvfp4(values(t, x))
@@ -157,7 +190,8 @@ def main():
     with open(f"{a.folder}/config.json") as f:
         config = json.load(f)
     how = fp8_config(a) if a.kind == "fp8" else {"quant_method": "modelopt", "quant_algo": "NVFP4"}
-    for folder, tensors, more in ((a.out, stored, {"quantization_config": how}), (f"{a.out}-widened", widened, {})):
+    more = {"quantization_config": how, **({"expert_dtype": "fp4"} if a.fp4_experts else {})}
+    for folder, tensors, more in ((a.out, stored, more), (f"{a.out}-widened", widened, {})):
         shutil.copytree(a.folder, folder)
         os.remove(f"{folder}/model.safetensors")
         write_safetensors(f"{folder}/model.safetensors", tensors)

@@ -46,7 +46,7 @@ def weights(name, shape):
     return (np.float32(center) + m * np.float32(width / 64)).reshape(shape)
 
 
-NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "u1", "I8": "i1", "F8_E4M3": "u1", "I32": "<i4", "I64": "<i8"}
+NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "u1", "I8": "i1", "F8_E4M3": "u1", "F8_E8M0": "u1", "I32": "<i4", "I64": "<i8"}
 
 
 def stored(name, dtype, shape, fill="weights", **how):

@@ -6,12 +6,15 @@
 
 A small Llama is quantized by compressed-tensors and saved, its tensors are replaced by those of counter_weights.py with the names,
 types and shapes of that file, and the folder is loaded by Transformers, which dequantizes it with compressed-tensors. Activations
-are not quantized. The forward pass runs in float64.
+are not quantized. The forward pass runs in float64. A small DeepSeek V4 has the names and types of the published folders instead, and
+Transformers dequantizes it.
 """
 import argparse
 import base64
+import functools
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -52,6 +55,10 @@ WORDS = {
     "gptq-4-ordered": {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": True, "sym": False, "checkpoint_format": "gptq"},
     "awq-4": {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm", "zero_point": True},
 }
+# A folder as DeepSeek publishes V4: matrices in E4M3, routed experts in 4 bits. Maps it to the rows and columns of a block of E4M3.
+DEEPSEEK4 = {"deepseek-v4-fp4": (16, 32)}
+RANKS = {"q_lora_rank": 32, "o_lora_rank": 32}  # whole blocks
+PUBLISHED = ((r"^model\.", ""), (r"^hc_head\.hc_", "hc_head_"), (r"attn\.norm\.", "attn.kv_norm."), (r"^embed_tokens", "embed"))
 LARGEST = {"F8_E4M3": 9, "I8": 7}  # exponent of the largest level; 3 for four bits
 
 
@@ -138,6 +145,53 @@ def values_of_words(name):
             "positions": list(base_values.POSITIONS), "logits": base64.b64encode(logits.astype("<f4").tobytes()).decode()}
 
 
+def published_parts(name, shape, block):
+    """Returns {name: arguments of counter_weights.stored()} for a tensor of a published folder."""
+    if not re.search(r"\.(w[qk]v?(_[ab])?|wo_[ab]|w[123])\.weight$", name) or ".compressor." in name:
+        return {name: {"dtype": "F32", "shape": shape}}
+    rows, cols = shape
+    scale = name.removesuffix("weight") + "scale"
+    if ".experts." in name:
+        return {name: {"dtype": "I8", "shape": [rows, cols // 2], "fill": "bits"},
+                scale: {"dtype": "F8_E8M0", "shape": [rows, cols // 32], "fill": "bytes", "first": 120, "n": 3}}
+    return {name: {"dtype": "F8_E4M3", "shape": shape, "fill": "bits"},
+            scale: {"dtype": "F8_E8M0", "shape": [rows // block[0], cols // block[1]], "fill": "bytes", "first": 115, "n": 2}}
+
+
+def values_of_deepseek4(name):
+    block = DEEPSEEK4[name]
+    model_type, settings, change = variants.VARIANTS["deepseek-v4-published"]
+    config = base_values.configuration(model_type, {**settings, **RANKS})
+    tokens = [(7 * i * i + 3 * i + len(name)) % 90 + 4 for i in range(base_values.N_TOKENS)]
+    with tempfile.TemporaryDirectory() as folder:
+        shapes, integers = base_values.save_with_counted_weights(transformers.AutoModelForCausalLM.from_config(config), folder)
+        rename = lambda key: functools.reduce(lambda key, pair: re.sub(*pair, key), PUBLISHED, key)
+        made = {}
+        for key, shape in shapes.items():
+            made.update(published_parts(rename(key), shape, block))
+        for key, x in integers.items():
+            made[rename(key)] = {"dtype": "I64", "shape": list(np.shape(x)), "fill": "values", "values": np.ravel(x).tolist()}
+        types = {"F8_E4M3": torch.float8_e4m3fn, "F8_E8M0": torch.float8_e8m0fnu}
+        tensors = {key: torch.from_numpy(counter_weights.stored(key, **how)) for key, how in made.items()}
+        tensors = {key: x.view(types[made[key]["dtype"]]) if made[key]["dtype"] in types else x for key, x in tensors.items()}
+        safetensors.torch.save_file(tensors, os.path.join(folder, "model.safetensors"), {"format": "pt"})
+        path = os.path.join(folder, "config.json")
+        with open(path, encoding="utf-8") as f:
+            written = json.load(f)
+        change(written)
+        written["expert_dtype"] = "fp4"
+        written["quantization_config"] = {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "scale_fmt": "ue8m0",
+                                          "weight_block_size": list(block)}
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(written, f)
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                                                  experts_implementation="eager").double().eval()
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, list(base_values.POSITIONS)].double().numpy()
+    return {"transformers": transformers.__version__, "config": written, "tensors": made, "tokens": tokens,
+            "positions": list(base_values.POSITIONS), "logits": base64.b64encode(logits.astype("<f4").tobytes()).decode()}
+
+
 def count_weights(folder):
     """Returns {name: arguments of counter_weights.stored()} of the file, after replacing its tensors."""
     path = os.path.join(folder, "model.safetensors")
@@ -175,8 +229,8 @@ def main():
     parser.add_argument("names", nargs="*", help="folders (default: all)")
     args = parser.parse_args()
     os.makedirs(OUT, exist_ok=True)
-    for name in args.names or (*SCHEMES, *WORDS):
-        made = values(name) if name in SCHEMES else values_of_words(name)
+    for name in args.names or (*SCHEMES, *WORDS, *DEEPSEEK4):
+        made = (values if name in SCHEMES else values_of_words if name in WORDS else values_of_deepseek4)(name)
         with open(os.path.join(OUT, name + ".json"), "w", encoding="utf-8") as f:
             json.dump(made, f, indent=None, separators=(",", ":"))
             f.write("\n")

@@ -5,7 +5,7 @@
 
 #include "base/json/json_object.h"
 #include "base/result.h"
-#include "format/hf/block_floats.h"
+#include "format/hf/floats/block_floats.h"
 #include "format/hf/quantization.h"
 
 namespace kvik::hf {

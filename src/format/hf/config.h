@@ -9,7 +9,7 @@
 #include "base/metadata.h"
 #include "base/result.h"
 #include "catalogue/family.h"
-#include "format/hf/block_floats.h"
+#include "format/hf/floats/block_floats.h"
 #include "format/hf/quantization.h"
 
 namespace kvik::hf {

@@ -1,8 +1,10 @@
 // 8-bit floats and their scales in a folder's tensors become tensors of blocks or of bf16.
-#include "format/hf/block_floats.h"
+#include "format/hf/floats/block_floats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "format/safetensors.h"
 #include "format/safetensors_writer.h"
@@ -150,6 +152,95 @@ TEST(BlockFloats, a_grid_that_does_not_fit_its_stack_is_refused_by_name) {
   SafetensorsWriter halves;
   halves.tensor("up", "F16", {1, 1, 32}, ones(64)).floats("up_scale_inv", {1, 1, 1}, {1});
   EXPECT_THAT(Joined(halves, {}).error, HasSubstr("expected a matrix of bytes"));
+}
+
+// Returns bytes of two 4-bit floats each: all 256 of them, over and over.
+std::vector<std::byte> all_pairs(size_t n) {
+  std::vector<std::byte> out;
+  for (size_t i = 0; i < n; ++i) out.push_back(static_cast<std::byte>(i * 7));
+  return out;
+}
+
+// Returns the value of column `col` of bytes of which each holds two columns, the first in its low
+// half.
+float e2m1_at(std::span<const std::byte> pairs, size_t col, int power) {
+  constexpr float kLevels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  const auto bits = std::to_integer<uint32_t>(pairs[col / 2]) >> (col % 2 * 4) & 15;
+  return std::ldexp((bits & 8) != 0 ? -kLevels[bits & 7] : kLevels[bits & 7], power);
+}
+
+constexpr BlockFloats kFp4Experts{.block_rows = 1, .block_cols = 128, .has_fp4_experts = true};
+
+TEST(BlockFloats, experts_of_4_bits_beside_others_of_8_keep_their_values) {
+  const std::vector<std::byte> pairs = all_pairs(256);
+  SafetensorsWriter file;
+  file.tensor("layers.0.ffn.experts.3.w1.weight", "I8", {4, 64}, pairs)
+      .tensor("layers.0.ffn.experts.3.w1.scale", "F8_E8M0", {4, 4},
+              exponents({0, 1, -1, 2, 3, -3, 126, -127, 9, 8, 7, 6, 5, 4, 3, 2}))
+      .tensor("layers.0.ffn.shared_experts.w1.weight", "F8_E4M3", {2, 128}, ones(256))
+      .tensor("layers.0.ffn.shared_experts.w1.scale", "F8_E8M0", {2, 1}, exponents({-3, 4}));
+  Joined joined(file, kFp4Experts);
+  ASSERT_EQ(joined.error, "none");
+  ASSERT_EQ(joined.source->tensors().size(), 2u);
+  const TensorInfo& info = joined.source->tensors()[0];
+  EXPECT_EQ(info.name, "layers.0.ffn.experts.3.w1.weight");
+  EXPECT_EQ(info.type, ElementType::kMXFP4);
+  EXPECT_EQ(info.shape, (std::vector<uint64_t>{4, 128}));
+  EXPECT_EQ(joined.source->tensors()[1].type, ElementType::kFp8);
+  constexpr int kPowers[] = {0, 1, -1, 2, 3, -3, 126, -127, 9, 8, 7, 6, 5, 4, 3, 2};
+  const auto rows = joined.rows();
+  ASSERT_EQ(rows.size(), 4u) << joined.error;
+  for (size_t i = 0; i < 512; ++i) {
+    EXPECT_EQ(rows[i / 128][i % 128], e2m1_at(pairs, i, kPowers[i / 32])) << i;
+  }
+}
+
+TEST(BlockFloats, rows_of_a_stack_of_experts_of_4_bits_are_read_alone) {
+  const std::vector<std::byte> pairs = all_pairs(96);
+  SafetensorsWriter file;
+  file.tensor("mlp.experts.down_proj", "I8", {2, 3, 16}, pairs)
+      .tensor("mlp.experts.down_proj_scale_inv", "U8", {2, 3, 1}, exponents({0, 1, 2, 3, 4, 5}));
+  Joined joined(file, kFp4Experts);
+  ASSERT_EQ(joined.error, "none");
+  ASSERT_EQ(joined.source->tensors().size(), 1u);
+  const TensorInfo& info = joined.source->tensors()[0];
+  EXPECT_EQ(info.shape, (std::vector<uint64_t>{2, 3, 32}));
+  const uint64_t row_bytes = info.n_bytes / 6;
+  for (const int row : {4, 1, 5}) {
+    const auto bytes = joined.source->read_range(0, row * row_bytes, row_bytes);
+    ASSERT_TRUE(bytes.has_value());
+    std::vector<float> values(32);
+    dequantize_row(info.type, bytes->data(), values);
+    for (size_t col = 0; col < 32; ++col) {
+      EXPECT_EQ(values[col], e2m1_at(pairs, row * 32 + col, row)) << row << " " << col;
+    }
+    joined.source->release(0);
+  }
+}
+
+TEST(BlockFloats, experts_of_4_bits_that_cannot_be_are_refused_by_name) {
+  const auto error_of = [](const std::vector<uint64_t>& shape, const std::string& type,
+                           const std::vector<uint64_t>& of_scales, bool has_scales = true) {
+    SafetensorsWriter file;
+    const std::vector<std::byte> zeros(4096);
+    uint64_t n = 1, n_scales = type == "F32" ? 4 : 1;
+    for (const uint64_t axis : shape) n *= axis;
+    for (const uint64_t axis : of_scales) n_scales *= axis;
+    file.tensor("ffn.experts.0.w1.weight", "I8", shape, std::span(zeros).first(n));
+    if (has_scales) {
+      file.tensor("ffn.experts.0.w1.scale", type, of_scales, std::span(zeros).first(n_scales));
+    }
+    return Joined(file, kFp4Experts).error;
+  };
+  EXPECT_THAT(error_of({4, 64}, "F8_E8M0", {1, 1}),
+              HasSubstr("'ffn.experts.0.w1.scale' has the shape [1, 1], expected [4, 4]"));
+  EXPECT_THAT(error_of({4, 24}, "F8_E8M0", {4, 1}),
+              HasSubstr("'ffn.experts.0.w1.weight' has rows of 48 4-bit floats, expected a "
+                        "multiple of 32"));
+  EXPECT_THAT(error_of({4, 64}, "F32", {4, 4}),
+              HasSubstr("'ffn.experts.0.w1.scale' is of type f32, expected scales of one byte"));
+  EXPECT_THAT(error_of({4, 64}, "F8_E8M0", {}, false),
+              HasSubstr("'ffn.experts.0.w1.scale' is missing beside 'ffn.experts.0.w1.weight'"));
 }
 
 TEST(BlockFloats, a_scale_without_a_matrix_stays_a_tensor) {

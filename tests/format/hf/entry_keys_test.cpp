@@ -56,6 +56,24 @@ TEST(HfConfig, both_forms_of_deepseek_v4_have_the_same_keys) {
   }
 }
 
+TEST(HfConfig, experts_of_deepseek_v4_are_of_fp4_if_a_key_says_so) {
+  const auto floats_of = [](std::string_view in, std::string_view beside) {
+    const FolderConfig c = read(
+        v4(kPublished, fmt::format(R"("quantization_config":{{"quant_method":"fp8","fmt":"e4m3",
+            "scale_fmt":"ue8m0","weight_block_size":[128,128]{}}}{})",
+                                   in, beside)));
+    return c.block_floats.value_or(BlockFloats{});
+  };
+  BlockFloats want{.block_rows = 128, .block_cols = 128};
+  EXPECT_EQ(floats_of("", ""), want);
+  EXPECT_EQ(floats_of("", R"(,"expert_dtype":"fp8")"), want);
+  want.has_fp4_experts = true;
+  EXPECT_EQ(floats_of("", R"(,"expert_dtype":"fp4")"), want);
+  EXPECT_EQ(floats_of(R"(,"expert_dtype":"fp4")", R"(,"expert_dtype":"fp8")"), want);
+  const FolderConfig widened = read(v4(kPublished, R"("expert_dtype":"fp4")"));
+  EXPECT_FALSE(widened.block_floats);
+}
+
 TEST(HfConfig, values_of_deepseek_v4_that_are_not_supported_are_named) {
   for (const auto& [form, more, message] : {
            std::tuple(kPublished, R"("scoring_func":"softmax")", "expected \"sqrtsoftplus\""),
@@ -72,6 +90,9 @@ TEST(HfConfig, values_of_deepseek_v4_that_are_not_supported_are_named) {
            std::tuple(kPublished, R"("rope_parameters":{"compress":{"rope_type":"yarn"}})",
                       "expected objects main and compress, or none"),
            std::tuple(kPublished, R"("num_key_value_heads":2)", "expected 1"),
+           std::tuple(kPublished,
+                      R"("quantization_config":{"quant_method":"fp8"},"expert_dtype":"fp6")",
+                      "'expert_dtype' is \"fp6\", expected fp4 or fp8"),
        }) {
     // The last of several values of a key counts.
     EXPECT_THAT(error_of(v4(form, more)).message, HasSubstr(message)) << more;

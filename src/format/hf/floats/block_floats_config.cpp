@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "format/hf/block_floats.h"
 #include "format/hf/compressed_tensors.h"
+#include "format/hf/floats/block_floats.h"
 
 // Reads the descriptions of small floats (block_floats.h) in config.json.
 namespace kvik::hf {
@@ -25,6 +25,16 @@ Result<BlockFloats> read_fp8(const JsonObject& config) {
   return read_float_blocks(config, "weight_block_size");
 }
 
+// Reads the type of the experts. DeepSeek V4 states it beside "quantization_config", DeepSeek V4.1
+// in it; otherwise it is that of the other matrices, as in Transformers.
+Result<bool> has_fp4_experts(const JsonObject& config, const JsonObject& quantization) {
+  const JsonObject& stated = quantization.find("expert_dtype") ? quantization : config;
+  TRY_ASSIGN(const auto type, stated.text("expert_dtype"));
+  if (!type || *type == "fp8") return false;
+  if (*type == "fp4") return true;
+  return stated.unexpected_value("expert_dtype", "fp4 or fp8", ErrorCode::kUnsupported);
+}
+
 }  // namespace
 
 Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config) {
@@ -32,7 +42,8 @@ Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config) {
   if (!quantization) return std::nullopt;
   TRY_ASSIGN(const auto method, quantization->text("quant_method"));
   if (method == "fp8") {
-    TRY_ASSIGN(const BlockFloats how, read_fp8(*quantization));
+    TRY_ASSIGN(BlockFloats how, read_fp8(*quantization));
+    TRY_ASSIGN(how.has_fp4_experts, has_fp4_experts(config, *quantization));
     return how;
   }
   if (method == kCompressedTensors) {
