@@ -73,7 +73,9 @@ struct FolderType {
   std::span<const FolderValue> values = {};
   // Without "intermediate_size" the MLP is this many times as wide as the model; 0: it is required.
   uint32_t usual_ffn_factor = 0;
-  std::string_view fixed = {};  // JSON with keys of which only that value is supported
+  // JSON with keys of which only that value is supported, or those of a list that begins with a
+  // boolean
+  std::string_view fixed = {};
   FolderWindow window = FolderWindow::kNone;
   bool has_experts = false;
   bool has_zero_centered_norms = false;  // norm weights are stored minus one

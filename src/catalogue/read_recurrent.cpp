@@ -12,16 +12,14 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kMaxKernelSize = 16;
 // Default interval of attention layers: every n-th layer has attention.
 constexpr uint32_t kUsualInterval = 4;
-constexpr uint32_t kLanes = 16;  // head sizes are multiples of this
 
 Result<void> check_lanes(const KeyReader& keys, std::string_view key, uint32_t dim) {
-  if (dim % kLanes == 0) return {};
+  if (dim % kStateLanes == 0) return {};
   return fail(ErrorCode::kUnsupported, fmt::format("'{}' makes heads of {} channels, expected a "
                                                    "multiple of {}",
-                                                   keys.full(key), dim, kLanes));
+                                                   keys.full(key), dim, kStateLanes));
 }
 
 // Geometry of layers with a state matrix per head. Heads share their keys in groups.
@@ -136,10 +134,10 @@ Result<SelectiveConfig> read_selective(const KeyReader& keys) {
   TRY_ASSIGN(s.step_rank, keys.count("ssm.time_step_rank", kMaxDim));
   TRY_ASSIGN(s.state_dim, keys.count("ssm.state_size", kMaxScanState));
   TRY_ASSIGN(s.kernel_size, keys.count("ssm.conv_kernel", kMaxKernelSize));
-  if (s.inner_dim % kLanes == 0 && s.kernel_size > 1) return s;
+  if (s.inner_dim % kStateLanes == 0 && s.kernel_size > 1) return s;
   return fail(ErrorCode::kUnsupported,
               fmt::format("'{}' is {} with {} taps: expected a multiple of {}, and 2 taps or more",
-                          keys.full("ssm.inner_size"), s.inner_dim, s.kernel_size, kLanes));
+                          keys.full("ssm.inner_size"), s.inner_dim, s.kernel_size, kStateLanes));
 }
 
 // Replaces the attention of layers for which the file lists no KV heads.

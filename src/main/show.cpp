@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "base/printable.h"
 #include "base/quantity.h"
 #include "catalogue/kv_source.h"
 #include "catalogue/model_config.h"
@@ -88,6 +89,8 @@ void show_geometry(const ModelConfig& c) {
         "  rope base {}, {} dimensions, {}\n", rope.base, rope.n_dims,
         rope.pairing == RopePairing::kInterleaved ? "interleaved pairs" : "half-apart pairs");
   }
+  if (std::ranges::any_of(c.layers, &LayerConfig::has_entries) && c.ropes.size() > 1)
+    streams::print("  rope base {} in layers without entries\n", c.ropes.back().base);
   uint32_t n_windowed = 0;
   uint32_t window = 0;
   for (const LayerConfig& layer : std::span(c.layers).first(c.n_layers)) {
@@ -204,6 +207,21 @@ void show_features(const ModelConfig& c) {
                             : "");
 }
 
+// Prints the LoRA adapters of a file and the tokens that choose them.
+void show_adapters(const ModelConfig& c, const Tokenizer* tokenizer) {
+  if (!c.adapter_switch) return;
+  std::vector<std::string> tokens;
+  for (const AdapterSwitch::Control& control : c.adapter_switch->controls) {
+    const std::string text =
+        tokenizer ? printable(tokenizer->piece(control.token, Tokenizer::Special::kShow))
+                  : fmt::format("{}", control.token);
+    tokens.push_back(control.adapter == 0 ? text + " (none)" : text);
+  }
+  streams::print("  {} of rank {}, chosen by the tokens {}\n",
+                 counted(c.adapter_switch->n_adapters, "LoRA adapter"), c.adapter_switch->rank,
+                 fmt::format("{}", fmt::join(tokens, ", ")));
+}
+
 void show_tensors(const ModelSource& source) {
   struct Sum {
     uint64_t tensors = 0, elements = 0, bytes = 0;
@@ -257,14 +275,15 @@ Result<int> show(const std::string& spec) {
                  architecture.value_or("not stated"));
   // Prints everything that can be read, and an error message for each part that cannot.
   const auto config = config_of(*source);
+  const auto tokenizer = Tokenizer::from_metadata(metadata);
   if (config) {
     show_geometry(*config);
     show_features(*config);
+    show_adapters(*config, tokenizer ? tokenizer->get() : nullptr);
   } else {
     streams::print("geometry: {}\n", config.error().message);
   }
   show_tensors(*source);
-  const auto tokenizer = Tokenizer::from_metadata(metadata);
   streams::print("tokenizer: {}\n",
                  tokenizer ? (*tokenizer)->describe() : tokenizer.error().message);
   if (config) show_kv(*config);

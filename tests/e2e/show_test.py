@@ -42,6 +42,12 @@ class Show(unittest.TestCase):
         self.assertIn("the last 5 layers read the K and V of others", kvik.output("show", "synthetic:test-gemma4-e").decode())
 
     @unittest.skipUnless(os.path.isdir(TOKENIZERS), "no real vocabularies beside the tree")
+    def test_adapters_and_further_rope_bases_are_shown(self):
+        self.assertRegex(kvik.output("show", "synthetic:test-graniteswitch").decode(),
+                         r"\n  [0-9]+ LoRA adapters of rank [0-9]+, chosen by the tokens \S.*\n")
+        self.assertRegex(kvik.output("show", "synthetic:test-deepseek4").decode(),
+                         r"\n  rope base [0-9]+, .*\n  rope base 10000 in layers without entries\n")
+
     def test_a_file_without_tensors_shows_its_tokenizer(self):
         self.assertIn("50257", kvik.output("show", os.path.join(TOKENIZERS, "ggml-vocab-gpt-2.gguf")).decode().replace(",", ""))
 

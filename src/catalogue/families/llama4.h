@@ -41,7 +41,7 @@ inline constexpr FolderType kLlama4Folders[] = {
                      "use_qk_norm": true, "interleave_moe_layer_step": 1})",
      .keys = kLlama4Keys,
      .values = kLlama4Values,
-     .fixed = R"({"attention_bias": false, "attn_temperature_tuning": true})",
+     .fixed = R"({"attention_bias": false, "attn_temperature_tuning": [true, 4]})",
      .window = FolderWindow::kChunked,
      .has_experts = true,
      .is_interleaved = true,

@@ -345,11 +345,18 @@ Result<void> copy_value(const JsonObject& config, const FolderValue& of, GgufKey
   return {};
 }
 
-// Returns whether a value is the expected one. A number may stand for a boolean.
+// Returns whether a value is the expected one. 0 and 1 may stand for booleans.
 bool is_fixed_value(const json::value& value, const json::value& expected) {
   if (expected.is_bool() && value.is_int64())
-    return expected.get_bool() == (value.get_int64() != 0);
+    return value.get_int64() == (expected.get_bool() ? 1 : 0);
   return value == expected;
+}
+
+// Returns the values of which a key may have one: a list that begins with a boolean has several.
+std::vector<json::value> fixed_values(const json::value& stated) {
+  const json::array* list = stated.if_array();
+  if (!list || list->empty() || !list->front().is_bool()) return {stated};
+  return {list->begin(), list->end()};
 }
 
 // Checks that keys have the only value that is supported, or are absent.
@@ -359,9 +366,11 @@ Result<void> check_fixed(const JsonObject& config, const FolderType& type) {
   CHECK(fixed.has_value());
   for (const auto& member : fixed->get_object()) {
     const json::value* value = config.all().if_contains(member.key());
-    if (!value || is_fixed_value(*value, member.value())) continue;
+    const std::vector<json::value> all = fixed_values(member.value());
+    const auto is_this = [&](const json::value& each) { return is_fixed_value(*value, each); };
+    if (!value || std::ranges::any_of(all, is_this)) continue;
     return config.unexpected_value(std::string_view(member.key().data(), member.key().size()),
-                                   json::serialize(member.value()), ErrorCode::kUnsupported);
+                                   json::serialize(all.front()), ErrorCode::kUnsupported);
   }
   return {};
 }

@@ -219,11 +219,10 @@ Result<double> stretched_base(const JsonObject& scaling, double base, uint32_t n
 
 Result<void> read_rope(const JsonObject& config, const Family& family, RopeHead head,
                        GgufKeys& keys, std::vector<ConfigVector>& vectors) {
-  TRY_ASSIGN(std::optional<JsonObject> scaling, config.object("rope_parameters"));
-  if (scaling) {
-    TRY_ASSIGN(scaling, global_part(*scaling, family, head.n_dims, keys));
-  } else {
-    TRY_ASSIGN(scaling, config.object("rope_scaling"));
+  TRY_ASSIGN(std::optional<JsonObject> scaling, config.object("rope_scaling"));
+  TRY_ASSIGN(const auto parameters, config.object("rope_parameters"));
+  if (parameters) {
+    TRY_ASSIGN(scaling, global_part(*parameters, family, head.n_dims, keys));
   }
   TRY(check_local_base(config, "rope_local_base_freq"));
   const auto part_with = [&](std::string_view key) -> const JsonObject& {

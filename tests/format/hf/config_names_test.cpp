@@ -70,6 +70,68 @@ TEST(ConfigNames, errors_of_glm_5_3_name_the_keys_of_its_blocks_and_streams) {
               StartsWith("config.json: 'indexer_types' is false for layer 3, expected"));
 }
 
+TEST(ConfigNames, sizes_of_kda_are_named_as_the_folder_names_them) {
+  const auto glm = [](std::string_view sizes) {
+    return error_of(config("glm5_next_text",
+                           fmt::format(R"("kv_lora_rank":32,"q_lora_rank":24,"qk_nope_head_dim":16,
+            "v_head_dim":16,"n_routed_experts":8,"num_experts_per_tok":2,
+            "moe_intermediate_size":32,{})",
+                                       sizes)))
+        .message;
+  };
+  const auto kimi = [](std::string_view more) {
+    return error_of(config("kimi_linear", fmt::format(R"("kv_lora_rank":32,"qk_nope_head_dim":16,
+            "v_head_dim":16,"qk_rope_head_dim":8,"num_experts":8,"num_experts_per_token":2,
+            "moe_intermediate_size":32,"first_k_dense_replace":1,"linear_attn_config":
+            {{"num_heads":4,"full_attn_layers":[4],{}}})",
+                                                      more)))
+        .message;
+  };
+  constexpr const char* kPart = R"("linear_attn_config":{{"num_heads":4,{}}})";
+  EXPECT_EQ(glm(fmt::format(kPart, R"("head_dim":33,"short_conv_kernel_size":4)")),
+            "config.json: 'linear_attn_config.head_dim' is 33, expected a multiple of 16, at most "
+            "1024");
+  EXPECT_EQ(glm(fmt::format(kPart, R"("head_dim":16,"short_conv_kernel_size":1)")),
+            "config.json: 'linear_attn_config.short_conv_kernel_size' is 1, expected an integer "
+            "from 2 to 16");
+  EXPECT_EQ(glm(R"("linear_num_heads":4,"linear_head_dim":16,"linear_conv_kernel_dim":33)"),
+            "config.json: 'linear_conv_kernel_dim' is 33, expected an integer from 2 to 16");
+  EXPECT_THAT(kimi(R"("head_dim":8,"short_conv_kernel_size":4)"),
+              StartsWith("config.json: 'linear_attn_config.head_dim' is 8, expected a multiple"));
+}
+
+TEST(ConfigNames, multipliers_of_granite_have_their_names) {
+  for (const char* type : {"granite", "granite_switch"}) {
+    for (const char* key : {"embedding_multiplier", "residual_multiplier", "logits_scaling"}) {
+      const std::string error = error_of_model(
+          type, R"("num_adapters":1,"adapter_token_ids":[7],"adapter_substitute_token_ids":[8])",
+          fmt::format(R"("{}":0)", key));
+      EXPECT_EQ(error, fmt::format("config.json: '{}' is 0, expected a number > 0", key));
+    }
+    EXPECT_THAT(
+        error_of_model(
+            type, R"("num_adapters":1,"adapter_token_ids":[7],"adapter_substitute_token_ids":[8])",
+            R"("attention_multiplier":-1)"),
+        StartsWith("config.json: 'attention_multiplier' is -1, expected"));
+  }
+}
+
+TEST(ConfigNames, a_switch_is_0_or_1) {
+  for (const char* key : {"mhc", "mla_use_nope"}) {
+    for (const char* value : {"-1", "2", "33"}) {
+      EXPECT_EQ(error_of(config("glm5_next_text", fmt::format(R"("{}":{})", key, value))).message,
+                fmt::format("config.json: '{}' is {}, expected true", key, value));
+    }
+  }
+}
+
+TEST(ConfigNames, rope_scaling_is_an_object_also_beside_rope_parameters) {
+  EXPECT_EQ(error_of(config("llama", R"("rms_norm_eps":1e-5,"rope_scaling":"x",
+                                        "rope_parameters":{"rope_type":"default"})"))
+                .message,
+            "config.json: 'rope_scaling' is \"x\", expected an object");
+}
+
 TEST(ConfigNames, an_empty_list_is_named_and_not_taken_for_a_missing_key) {
   EXPECT_EQ(error_with(R"("index_n_heads":[])"),
             "config.json: 'index_n_heads' is [], expected a value, or one for each layer");

@@ -3,12 +3,15 @@
 
 #include <vector>
 
+#include "format/hf/mtp_layer.h"
 #include "format/hf/small_configs.h"
+#include "format/synthetic/synthetic.h"
 
 namespace kvik::hf {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr const char* kSizes = R"("head_dim":48,"q_lora_rank":24,"num_key_value_heads":1,
     "o_groups":2,"o_lora_rank":16,"n_routed_experts":8,"num_experts_per_tok":2,
@@ -81,8 +84,13 @@ TEST(HfConfig, values_of_deepseek_v4_that_are_not_supported_are_named) {
            std::tuple(kPublished, R"("compress_ratios":[0,4])", "an entry for each of 6 layers"),
            std::tuple(kPublished, R"("layer_types":["full_attention"])", "compressed_sparse"),
            std::tuple(kPublished, R"("compress_rate_csa":8)", "expected 4 for the first alone"),
-           std::tuple(kPublished, R"("mlp_layer_types":["moe","hash_moe"])",
+           std::tuple(kPublished, R"("mlp_layer_types":["moe","hash_moe","moe","moe","moe","moe"])",
                       "hash_moe for the first layers"),
+           std::tuple(kPublished, R"("mlp_layer_types":["hash_moe","moe"])",
+                      "expected a word for each of 6 layers"),
+           std::tuple(kPublished, R"("compress_rate_hca":3)",
+                      "a divisor or a multiple of 32 for the second"),
+           std::tuple(kOfTransformers, R"("rope_scaling":"x")", "'rope_scaling' is \"x\""),
            std::tuple(kPublished,
                       R"("rope_scaling":{"type":"yarn","factor":4,"attention_factor":2})",
                       "'attention_factor' is 2"),
@@ -97,6 +105,30 @@ TEST(HfConfig, values_of_deepseek_v4_that_are_not_supported_are_named) {
     // The last of several values of a key counts.
     EXPECT_THAT(error_of(v4(form, more)).message, HasSubstr(message)) << more;
   }
+}
+
+// The error of what a folder describes names its keys, not those of a GGUF file.
+TEST(HfConfig, sizes_of_deepseek_v4_that_are_impossible_are_named) {
+  const auto error_of_model = [](std::string_view more) {
+    FolderConfig folder = read(v4(kPublished, more));
+    const auto tensors = make_synthetic("synthetic:test-llama:f32");
+    const auto model = read_with_mtp_layer(**tensors, folder);
+    return model ? std::string() : model.error().message;
+  };
+  EXPECT_THAT(error_of_model(R"("rope_scaling":{"type":"yarn","factor":4,
+                                "original_max_position_embeddings":0})"),
+              StartsWith("config.json: 'original_max_position_embeddings' is 0, expected 1 to"));
+  EXPECT_THAT(
+      error_of_model(R"("compress_ratios":[1099511627776,0,0,0,0,0])"),
+      StartsWith("config.json: 'compress_ratios' is 1099511627776 in layer 0, expected 0, or"));
+}
+
+TEST(HfConfig, null_in_a_folder_of_deepseek_v4_is_a_missing_value) {
+  EXPECT_EQ(real_of(read(v4(kPublished, R"("head_dim":null,"qk_rope_head_dim":64)")),
+                    "deepseek4.attention.key_length"),
+            512);
+  read(v4(kPublished, R"("rope_scaling":{"type":"yarn","factor":4,"attention_factor":null,
+                         "original_max_position_embeddings":64})"));
 }
 
 }  // namespace

@@ -336,7 +336,9 @@ TEST(HfConfig, a_number_may_stand_for_a_fixed_boolean) {
   };
   EXPECT_TRUE(read_folder_config(tuned("4")).has_value());
   EXPECT_TRUE(read_folder_config(tuned("true")).has_value());
-  EXPECT_THAT(error_of(tuned("0")).message, HasSubstr("expected true"));
+  EXPECT_TRUE(read_folder_config(tuned("1")).has_value());
+  for (const char* other : {"0", "5", "-1"})
+    EXPECT_THAT(error_of(tuned(other)).message, HasSubstr("expected true"));
 }
 
 TEST(HfConfig, values_of_other_families_have_keys_of_gguf_files) {

@@ -10,6 +10,7 @@
 
 #include "catalogue/limits.h"
 #include "format/hf/keys/config_file.h"
+#include "tensor/kv_type.h"
 
 namespace kvik::hf {
 namespace {
@@ -24,6 +25,7 @@ constexpr uint64_t kSparseTokens = 4, kHeavyTokens = 128;
 // Replaces the RoPEs of both kinds of layers by that of layers with entries.
 Result<void> flatten_rope(const JsonObject& config, json::object& all) {
   TRY_ASSIGN(const auto parameters, config.object("rope_parameters"));
+  TRY_ASSIGN(const auto old, config.object("rope_scaling"));
   json::object scaling;
   if (parameters) {
     TRY_ASSIGN(const auto main, parameters->object("main"));
@@ -49,15 +51,15 @@ Result<void> flatten_rope(const JsonObject& config, json::object& all) {
       scaling = parameters->all();
     }
     all.erase("rope_parameters");
-  } else {
-    TRY_ASSIGN(const auto old, config.object("rope_scaling"));
-    if (old) scaling = old->all();
+  } else if (old) {
+    scaling = old->all();
   }
   for (const char* key : {"rope_theta", "partial_rotary_factor", "main", "compress"}) {
     scaling.erase(key);
   }
   const json::value* factor = scaling.if_contains("attention_factor");
-  if (factor && (!factor->is_number() || factor->to_number<double>() != 1)) {
+  const bool is_stated = factor && !factor->is_null();
+  if (is_stated && (!factor->is_number() || factor->to_number<double>() != 1)) {
     return fail(ErrorCode::kUnsupported, fmt::format("{}: 'attention_factor' is {}, expected 1",
                                                      kConfigFile, json::serialize(*factor)));
   }
@@ -70,6 +72,11 @@ Result<void> flatten_rope(const JsonObject& config, json::object& all) {
 Result<void> count_tables(const JsonObject& config, json::object& all) {
   TRY_ASSIGN(const std::vector<std::string> types, config.texts("mlp_layer_types"));
   if (types.empty()) return {};
+  TRY_ASSIGN(const uint32_t n_layers, config.count("num_hidden_layers", kMaxLayers));
+  if (types.size() != n_layers) {
+    return config.unexpected_value("mlp_layer_types",
+                                   fmt::format("a word for each of {} layers", n_layers));
+  }
   const auto first = std::ranges::find(types, "moe");
   const auto is = [](const char* kind) {
     return [kind](const std::string& type) { return type == kind; };
@@ -117,6 +124,8 @@ Result<json::value> with_entry_keys(json::value stated) {
       if (*rope_dim == head_dim.value_or(512)) all["partial_rotary_factor"] = 1.0;
     }
   }
+  const json::value* head_dim = all.if_contains("head_dim");
+  if (head_dim && head_dim->is_null()) all.erase("head_dim");
   all.erase("num_nextn_predict_layers");  // their tensors decide
   return json::value(std::move(all));
 }
@@ -124,11 +133,14 @@ Result<json::value> with_entry_keys(json::value stated) {
 Result<void> read_entry_layers(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
   TRY_ASSIGN(const uint64_t sparse, rate_of(config, kSparse, "compress_rate_csa", kSparseTokens));
   TRY_ASSIGN(const uint64_t heavy, rate_of(config, kHeavy, "compress_rate_hca", kHeavyTokens));
-  if (sparse != kSparseTokens || heavy == kSparseTokens) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{}: 'compress_rates' are {} ({}) and {} ({}), expected {} for the "
-                            "first alone",
-                            kConfigFile, sparse, kSparse, heavy, kHeavy, kSparseTokens));
+  const bool fits_pages =
+      heavy > 0 && heavy <= kMaxContext && (kPageTokens % heavy == 0 || heavy % kPageTokens == 0);
+  if (sparse != kSparseTokens || heavy == kSparseTokens || !fits_pages) {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{}: 'compress_rates' are {} ({}) and {} ({}), expected {} for the "
+                    "first alone, and a divisor or a multiple of {} for the second",
+                    kConfigFile, sparse, kSparse, heavy, kHeavy, kSparseTokens, kPageTokens));
   }
   TRY_ASSIGN(std::vector<uint64_t> ratios, config.numbers("compress_ratios"));
   TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));

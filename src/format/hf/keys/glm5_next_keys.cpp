@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "catalogue/limits.h"
+#include "format/hf/keys/kda_sizes.h"
 #include "format/hf/keys/layer_words.h"
 
 namespace kvik::hf {
@@ -17,12 +18,6 @@ namespace {
 constexpr const char* kBound = "linear_lower_bound";
 constexpr const char* kPartBound = "gate_lower_bound";
 constexpr double kUsualBound = -5.0;
-
-// A key of config.json, in an object of its own if this has it.
-struct StatedKey {
-  const JsonObject& of;
-  const char* name;
-};
 
 // Returns the lower bound of the decays; std::nullopt for null, which is none.
 Result<std::optional<double>> bound_of(const StatedKey& key, bool is_safe) {
@@ -47,18 +42,14 @@ Result<void> read_sizes(const JsonObject& config, GgufKeys& keys) {
     return heads.of.unexpected_value(
         heads.name, fmt::format("the {} of attention", n_attention_heads), ErrorCode::kUnsupported);
   }
-  const StatedKey dim = key("head_dim", "linear_head_dim");
-  TRY_ASSIGN(const uint32_t head_dim, dim.of.count(dim.name, kMaxHeadDim));
-  const StatedKey taps = key("short_conv_kernel_size", "linear_conv_kernel_dim");
-  TRY_ASSIGN(const uint32_t kernel_size, taps.of.count(taps.name, kMaxDim));
+  TRY(read_kda_sizes(key("head_dim", "linear_head_dim"),
+                     key("short_conv_kernel_size", "linear_conv_kernel_dim"), n_heads, keys));
   bool is_safe = false;
   if (part) {
     TRY_ASSIGN(const auto stated, part->flag("safe_gate"));
     is_safe = stated.value_or(true);
   }
   TRY_ASSIGN(const auto bound, bound_of(key(kPartBound, kBound), is_safe));
-  keys.number("kda.head_dim", head_dim);
-  keys.number("ssm.conv_kernel", kernel_size);
   if (bound) keys.real("kda.gate_lower_bound", *bound);
   return {};
 }

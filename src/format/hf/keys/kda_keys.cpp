@@ -11,6 +11,7 @@
 
 #include "catalogue/limits.h"
 #include "format/hf/keys/glm5_next_keys.h"
+#include "format/hf/keys/kda_sizes.h"
 #include "format/hf/keys/layer_words.h"
 
 namespace kvik::hf {
@@ -34,7 +35,6 @@ Result<uint64_t> read_n_mtp_layers(const JsonObject& config) {
 Result<void> read_kimi(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
   TRY_ASSIGN(const auto own, config.object("linear_attn_config"));
   const JsonObject& of = own ? *own : config;
-  TRY_ASSIGN(const uint32_t head_dim, of.count(own ? "head_dim" : "linear_head_dim", kMaxHeadDim));
   const char* heads_key = own ? "num_heads" : "linear_num_heads";
   TRY_ASSIGN(const uint32_t n_heads, of.count(heads_key, kMaxHeads));
   TRY_ASSIGN(const uint32_t n_attention_heads, config.count("num_attention_heads", kMaxHeads));
@@ -42,8 +42,9 @@ Result<void> read_kimi(const JsonObject& config, uint32_t n_layers, GgufKeys& ke
     return of.unexpected_value(heads_key, fmt::format("the {} of attention", n_attention_heads),
                                ErrorCode::kUnsupported);
   }
-  TRY_ASSIGN(const uint32_t kernel_size,
-             of.count(own ? "short_conv_kernel_size" : "linear_conv_kernel_dim", kMaxDim));
+  TRY(read_kda_sizes({of, own ? "head_dim" : "linear_head_dim"},
+                     {of, own ? "short_conv_kernel_size" : "linear_conv_kernel_dim"}, n_heads,
+                     keys));
   std::vector<bool> attends(n_layers, false);
   if (own) {
     TRY_ASSIGN(const auto listed, own->numbers("full_attn_layers"));
@@ -57,8 +58,6 @@ Result<void> read_kimi(const JsonObject& config, uint32_t n_layers, GgufKeys& ke
     TRY_ASSIGN(const auto words, layer_words(config, "layer_types", n_layers, {kLinear, kFull}));
     for (uint32_t i = 0; i < n_layers; ++i) attends[i] = words[i] == kFull;
   }
-  keys.number("kda.head_dim", head_dim);
-  keys.number("ssm.conv_kernel", kernel_size);
   TRY_ASSIGN(const uint64_t n_mtp_layers, read_n_mtp_layers(config));
   list_attention(std::move(attends), n_mtp_layers, keys);
   return {};
@@ -107,8 +106,8 @@ Result<void> read_bailing(const JsonObject& config, uint32_t n_layers, GgufKeys&
   }
   // Folders that Transformers writes state the head size of MLA's RoPE as "head_dim".
   const char* head_key = config.find("linear_head_dim") ? "linear_head_dim" : "head_dim";
-  TRY_ASSIGN(const uint32_t head_dim, config.count(head_key, kMaxHeadDim));
-  TRY_ASSIGN(const uint32_t kernel_size, config.count("short_conv_kernel_size", kMaxDim));
+  TRY_ASSIGN(const uint32_t n_heads, config.count("num_attention_heads", kMaxHeads));
+  TRY(read_kda_sizes({config, head_key}, {config, "short_conv_kernel_size"}, n_heads, keys));
   if (const json::value* gate = config.find(kSafeGate);
       gate && gate->is_number() && gate->to_number<double>() > 1) {
     return config.unexpected_value(kSafeGate, "true", ErrorCode::kUnsupported);
@@ -130,10 +129,8 @@ Result<void> read_bailing(const JsonObject& config, uint32_t n_layers, GgufKeys&
   }
   TRY_ASSIGN(const uint64_t n_mtp_layers, read_n_mtp_layers(config));
   list_attention(std::move(attends), n_mtp_layers, keys);
-  keys.number("kda.head_dim", head_dim);
   keys.flag("kda.safe_gate", true);
   keys.real("kda.gate_lower_bound", *bound);
-  keys.number("ssm.conv_kernel", kernel_size);
   const LimitedLayers limited{n_layers, n_layers + n_mtp_layers};
   TRY(add_limits(config, "expert_swiglu_limit_list", "swiglu_clamp_exp", limited, keys));
   return add_limits(config, "share_expert_swiglu_limit_list", "swiglu_clamp_shexp", limited, keys);

@@ -20,6 +20,7 @@ constexpr FolderValue kUsual[] = {
     {"num_key_value_heads", "attention.head_count_kv"},
     {"head_dim", "attention.key_length"},
     {"max_position_embeddings", "context_length"},
+    {"original_max_position_embeddings", "rope.scaling.original_context_length"},
     {"vocab_size", "vocab_size"},
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
     {"rope_theta", "rope.freq_base"},
@@ -38,6 +39,7 @@ constexpr FolderValue kUsual[] = {
     {"final_logit_softcapping", "final_logit_softcapping"},
     {"attn_logit_softcapping", "attn_logit_softcapping"},
     {"indexer_types", "attention.indexer.types"},
+    {"compress_ratios", "attention.compress_ratios"},
     {"full_attention_interval", "full_attention_interval"},
     {"ple_layer_ids", "ple.layers"},
     {"ngram_size", "ple.ngram_size"},
@@ -51,6 +53,14 @@ constexpr FolderValue kUsual[] = {
     {"max_lora_rank", "adapters.lora_rank"},
     {"adapter_token_ids", "adapters.token_ids_activate"},
     {"adapter_substitute_token_ids", "adapters.token_ids_substitute"},
+};
+
+// Names of families with scales.
+constexpr FolderValue kScaleNames[] = {
+    {"embedding_multiplier", "embedding_scale"},
+    {"residual_multiplier", "residual_scale"},
+    {"attention_multiplier", "attention.scale"},
+    {"logits_scaling", "logit_scale"},
 };
 
 // Replaces all occurrences. Returns whether there was one.
@@ -68,6 +78,9 @@ bool replace_all(std::string& text, std::string_view from, std::string_view to) 
 Error with_config_names(Error error, std::string_view architecture,
                         std::span<const FolderValue> values) {
   std::vector<FolderValue> names(values.begin(), values.end());  // these precede
+  const Family* family = find_family(architecture);
+  if (family && family->has_scales)
+    names.insert(names.end(), std::begin(kScaleNames), std::end(kScaleNames));
   names.insert(names.end(), std::begin(kUsual), std::end(kUsual));
   bool is_named = false;
   for (const auto& [name, gguf] : names) {
