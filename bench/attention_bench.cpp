@@ -162,6 +162,7 @@ void add_all() {
 int main(int argc, char** argv) {
   kvik::cpu::add_all();
   kvik::cpu::add_shared_pages_benches();
+  kvik::cpu::add_entries_benches();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

@@ -119,6 +119,8 @@ TEST(Entries, sets_chunks_and_draft_tokens_give_the_same_bits) {
   }
 }
 
+constexpr uint32_t kDim = 48;
+
 struct AttentionCase {
   KvType type = KvType::kF32;
   uint32_t n_tokens = 4;
@@ -126,8 +128,10 @@ struct AttentionCase {
   uint32_t window = 24;
   uint32_t first_slot = 8;
   uint32_t n_rows = 150;
+  uint32_t n_heads = 5;
+
+  uint32_t row() const { return n_heads * kDim; }
 };
-constexpr uint32_t kDim = 48, kHeads = 5, kRow = kHeads * kDim;
 
 // Returns the entries that a row selects: every second of the last ones.
 std::vector<uint32_t> list(const AttentionCase& c, uint32_t position) {
@@ -154,7 +158,7 @@ std::vector<float> attended(Backend& backend, const AttentionCase& c, uint32_t c
   const uint32_t n_pages = (c.n_rows + kPageTokens - 1) / kPageTokens;
   Pages pages(backend, n_pages, backend.page_bytes(geometry));
   Pages entry_pages(backend, n_pages, backend.page_bytes(geometry));
-  const OwnedRows sinks(memory, 1, kHeads, random_floats(kHeads, 9));
+  const OwnedRows sinks(memory, 1, c.n_heads, random_floats(c.n_heads, 9));
   std::vector<float> all;
   for (uint32_t first = 0; first < c.n_rows; first += chunk) {
     const uint32_t n = std::min(chunk, c.n_rows - first);
@@ -164,8 +168,8 @@ std::vector<float> attended(Backend& backend, const AttentionCase& c, uint32_t c
     const EntryTarget to{{geometry, 1, {&entry_run, 1}}, c.n_tokens, c.first_slot};
     backend.write_kv(kv, OwnedRows(memory, n, kDim, numbers(1, first, n, kDim)).rows, {});
     backend.write_entries(to, OwnedRows(memory, n, kDim, numbers(2, first, n, kDim)).rows);
-    const OwnedRows q(memory, n, kRow, numbers(3, first, n, kRow));
-    OwnedRows out(memory, n, kRow);
+    const OwnedRows q(memory, n, c.row(), numbers(3, first, n, c.row()));
+    OwnedRows out(memory, n, c.row());
     std::vector<uint32_t> lists;
     const uint32_t stride = c.n_top == UINT32_MAX ? 0 : c.n_top + 1;
     for (uint32_t row = 0; row < n && stride > 0; ++row) {
@@ -176,7 +180,7 @@ std::vector<float> attended(Backend& backend, const AttentionCase& c, uint32_t c
     const std::vector<uint32_t> rows = testing::range(0, n);
     backend.attend_to_entries(
         kv, to, {.lists = lists.data(), .n_top = c.n_top, .stride = stride, .rows = rows},
-        {.n_heads = kHeads, .scale = 0.2f, .window = c.window, .sinks = sinks.rows.data}, q.rows,
+        {.n_heads = c.n_heads, .scale = 0.2f, .window = c.window, .sinks = sinks.rows.data}, q.rows,
         out.rows);
     const std::vector<float> made = out.values();
     all.insert(all.end(), made.begin(), made.end());
@@ -193,10 +197,10 @@ std::vector<double> attended_by_formula(const AttentionCase& c, uint32_t positio
   for (uint32_t token = position + 1 - n_visible(position, c.window); token <= position; ++token) {
     keys.push_back(numbers(1, token, 1, kDim));
   }
-  const std::vector<float> q = numbers(3, position, 1, kRow);
-  const std::vector<float> sinks = random_floats(kHeads, 9);
-  std::vector<double> out(kRow);
-  for (uint32_t head = 0; head < kHeads; ++head) {
+  const std::vector<float> q = numbers(3, position, 1, c.row());
+  const std::vector<float> sinks = random_floats(c.n_heads, 9);
+  std::vector<double> out(c.row());
+  for (uint32_t head = 0; head < c.n_heads; ++head) {
     double sum = std::exp(double{sinks[head]});
     for (const std::vector<float>& key : keys) {
       double score = 0;
@@ -217,23 +221,40 @@ TEST(Entries, rows_attend_to_entries_and_to_the_window_with_one_softmax) {
     const std::vector<float> made = attended(*backend_of("scalar"), c, 64);
     for (uint32_t row = 0; row < c.n_rows; ++row) {
       const std::vector<double> expected = attended_by_formula(c, row);
-      for (uint32_t i = 0; i < kRow; ++i) {
-        ASSERT_NEAR(made[row * kRow + i], expected[i], 1e-5) << c.n_tokens << " row " << row;
+      for (uint32_t i = 0; i < c.row(); ++i) {
+        ASSERT_NEAR(made[row * c.row() + i], expected[i], 1e-5) << c.n_tokens << " row " << row;
       }
+    }
+  }
+}
+
+void expect_same_bits(const AttentionCase& c) {
+  const std::vector<float> expected = attended(*backend_of("scalar", 1), c, c.n_rows);
+  for (const std::string_view isa : cpu_isa_names()) {
+    for (const uint32_t chunk : {1u, 33u}) {
+      EXPECT_EQ(attended(*backend_of(isa), c, chunk), expected)
+          << isa << " " << name_of(c.type) << " " << c.n_heads << " heads";
     }
   }
 }
 
 TEST(Entries, sets_threads_and_chunks_attend_with_the_same_bits) {
   for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kInt8, KvType::kInt4}) {
-    const AttentionCase c{.type = type, .n_top = 6};
-    const std::vector<float> expected = attended(*backend_of("scalar", 1), c, c.n_rows);
-    for (const std::string_view isa : cpu_isa_names()) {
-      for (const uint32_t chunk : {1u, 33u}) {
-        EXPECT_EQ(attended(*backend_of(isa), c, chunk), expected) << isa << " " << name_of(type);
-      }
+    for (const uint32_t n_top : {6u, 36u}) {  // of 36 entries, some fill vectors of 16
+      const AttentionCase c{.type = type, .n_top = n_top};
+      expect_same_bits(c);
     }
   }
+}
+
+// A thread computes a part of 64 query heads when a row is alone.
+TEST(Entries, parts_of_many_heads_have_the_bits_of_all_together) {
+  for (const KvType type : {KvType::kF32, KvType::kInt8, KvType::kInt4}) {
+    expect_same_bits({.type = type, .n_rows = 40, .n_heads = 64});
+  }
+  // The last rows attend to more than a split.
+  expect_same_bits(
+      {.type = KvType::kInt8, .n_tokens = 1, .first_slot = 0, .n_rows = 500, .n_heads = 32});
 }
 
 }  // namespace

@@ -27,9 +27,10 @@ struct EntryShape {
   uint32_t n_parts() const { return overlaps ? 2 : 1; }
 };
 
-// Places of the entries of one layer. Entry e lies in the page of its last token, like a token of
-// latent K of one KV head, in the place first_slot + its number among the entries that end in this
-// page. n_tokens is a divisor or a multiple of kPageTokens.
+// Places of the entries of one layer. Entry e lies in the page of its last token, with the bytes of
+// a token of latent K of one KV head, but side by side (a slot), as they are always copied before
+// they are read. Its slot is first_slot + its number among the entries that end in this page.
+// n_tokens is a divisor or a multiple of kPageTokens.
 struct EntryTarget {
   KvTarget kv;
   uint32_t n_tokens = 0;

@@ -17,6 +17,10 @@ constexpr uint32_t kUnitPairs = 192;
 // Slices are split if there would be fewer items per thread than this and splitting gives more
 // items.
 constexpr size_t kItemsPerThread = 4;
+// The query heads of a KV head are divided into parts if there would be fewer items per thread than
+// this, but not into parts of fewer heads than kLeastPartHeads: each part reads all of K and V.
+constexpr size_t kLeastItemsPerThread = 2;
+constexpr uint32_t kLeastPartHeads = 16;
 // Limits of a wave, the splits between two merges. They bound the partial results for any context
 // length.
 constexpr uint32_t kMaxWaveSplits = 32;
@@ -135,18 +139,31 @@ void Attention::run_entries(const KvTarget& kv, const EntryTarget& entries,
 
 void Attention::run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out,
                          std::span<const SelectedRow> selected) {
-  Call call{kv, shape, shape.n_heads / kv.geometry.n_kv_heads, 0};
+  Call call{kv, shape, shape.n_heads / kv.geometry.n_kv_heads};
   const KvBlockLayout layout = layout_of(kv.geometry);
-  call.row_floats = partial_floats(layout, call.group);
   for (Buffer& scratch : scratch_) {
     grow(scratch, kernels_.scratch_floats(layout, call.group) * sizeof(float), memory_);
   }
   list_slices(call, q, out);
   if (!selected.empty()) narrow_rows(call, selected);
   choose_slices_to_split(call);
+  divide_heads(call);
   if (!to_split_.empty()) return run_waves(call);
-  pool_.run(whole_.size() * kv.geometry.n_kv_heads,
+  pool_.run(whole_.size() * call.n_heads(),
             [&](size_t item, uint32_t thread) { attend_whole(call, item, thread); });
+}
+
+// A decoding row with one KV head would otherwise be computed by one thread up to kSplitTokens, and
+// its shorter last split by one of two threads.
+void Attention::divide_heads(Call& call) const {
+  const size_t n_tasks = whole_.size() + (to_split_.empty() ? 0 : plan_.units().size());
+  const size_t n_least = kLeastItemsPerThread * pool_.n_threads();
+  while (pool_.n_threads() > 1 && n_tasks * call.n_heads() < n_least && call.group % 2 == 0 &&
+         call.group / 2 >= kLeastPartHeads) {
+    call.group /= 2;
+    call.n_parts *= 2;
+  }
+  call.row_floats = partial_floats(layout_of(call.kv.geometry), call.group);
 }
 
 // Sets what the rows read. A row of one KV head begins at this head's columns.
@@ -298,7 +315,7 @@ void Attention::choose_slices_to_split(const Call& call) {
 AttendTask Attention::task(const Call& call, uint32_t head, uint32_t thread) const {
   const KvGeometry& geometry = call.kv.geometry;
   return {.layout = layout_of(geometry),
-          .block_offset = block_offset(call.kv, head),
+          .block_offset = block_offset(call.kv, head / call.n_parts),
           .pages = nullptr,
           .rows = nullptr,
           .n_rows = 0,
@@ -310,11 +327,11 @@ AttendTask Attention::task(const Call& call, uint32_t head, uint32_t thread) con
           .window = call.shape.window,
           .scratch = scratch_[thread].floats(),
           .sinks = call.shape.sinks ? call.shape.sinks + head * call.group : nullptr,
-          .open_block_offset = open_block_offset(call.kv, head)};
+          .open_block_offset = open_block_offset(call.kv, head / call.n_parts)};
 }
 
 void Attention::attend_whole(const Call& call, size_t item, uint32_t thread) {
-  const uint32_t n_heads = call.kv.geometry.n_kv_heads;
+  const uint32_t n_heads = call.n_heads();
   const RowSlice& slice = whole_[item / n_heads];
   AttendTask t = task(call, static_cast<uint32_t>(item % n_heads), thread);
   t.pages = slice.pages;
@@ -327,14 +344,14 @@ void Attention::attend_whole(const Call& call, size_t item, uint32_t thread) {
 uint32_t Attention::wave_splits(const Call& call) const {
   size_t n_rows = 0;
   for (const RowSlice& slice : to_split_) n_rows += slice.rows.size();
-  const size_t split_floats = n_rows * call.kv.geometry.n_kv_heads * call.row_floats;
+  const size_t split_floats = n_rows * call.n_heads() * call.row_floats;
   return static_cast<uint32_t>(std::clamp<size_t>(kWaveFloats / split_floats, 1, kMaxWaveSplits));
 }
 
 // Computes the slices to split in waves: first the partial results of all splits of a wave, then
 // their merge. The first wave also computes the slices that are not split.
 void Attention::run_waves(const Call& call) {
-  const size_t n_heads = call.kv.geometry.n_kv_heads;
+  const size_t n_heads = call.n_heads();
   const std::span<const SplitUnit> units = plan_.units();
   const uint32_t n_splits = wave_splits(call);
   grow(merged_, rows_.size() * n_heads * call.row_floats * sizeof(float), memory_);
@@ -355,7 +372,7 @@ void Attention::run_waves(const Call& call) {
 
 // Computes the first n_whole items of slices that are not split, then all units of a wave.
 void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole) {
-  const size_t n_heads = call.kv.geometry.n_kv_heads;
+  const size_t n_heads = call.n_heads();
   const size_t n_items = (wave.end_unit - wave.first_unit) * n_heads;
   const std::span<const SplitUnit> units = plan_.units().subspan(wave.first_unit);
   pool_.run(n_whole + n_items, [&](size_t index, uint32_t thread) {
@@ -373,7 +390,8 @@ void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole)
       const SplitUnit& unit_ahead = units[next / n_heads];
       ahead = {.pages = unit_ahead.pages + size_t{unit_ahead.split} * kSplitTokens / kPageTokens,
                .n_pages = unit_ahead.n_pages,
-               .block_offset = block_offset(call.kv, static_cast<uint32_t>(next % n_heads))};
+               .block_offset =
+                   block_offset(call.kv, static_cast<uint32_t>(next % n_heads) / call.n_parts)};
     }
     const size_t row_before = unit.first_row - units.front().first_row;
     kernels_.attend_split(
@@ -383,7 +401,7 @@ void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole)
 }
 
 void Attention::merge_wave(const Call& call, const Wave& wave) {
-  const size_t n_heads = call.kv.geometry.n_kv_heads;
+  const size_t n_heads = call.n_heads();
   const std::span<const SplitUnit> units = plan_.units();
   pool_.run(to_split_.size() * n_heads, [&](size_t item, uint32_t thread) {
     const size_t slice = item / n_heads;

@@ -19,7 +19,8 @@ namespace kvik::cpu {
 // Rows are cut into slices of one run. Slices are computed split by split, in waves of splits, and
 // merged in ascending order, if there are too few slices to keep all threads busy, or if they
 // belong to short runs some of which share pages (AttentionPlan). Other slices are computed as a
-// whole, with an item of work for each KV head. The bits are the same in both cases.
+// whole, with an item of work for each KV head, or for each part of its query heads if there are
+// too few items. The bits are the same in all cases.
 //
 // Rows that attend to selected tokens read copies of latent K (SelectedPages), or a part of the
 // pages (SelectedTables), some rows at a time. Rows that attend to entries read copies, too
@@ -45,8 +46,10 @@ class Attention {
   struct Call {
     const KvTarget& kv;
     const AttentionShape& shape;
-    uint32_t group;
-    size_t row_floats;  // floats of one row's partial results for one KV head
+    uint32_t group;  // query heads that are computed together: those of a KV head, or of a part
+    uint32_t n_parts = 1;   // of the query heads of a KV head
+    size_t row_floats = 0;  // floats of one row's partial results for one group
+    uint32_t n_heads() const { return kv.geometry.n_kv_heads * n_parts; }  // number of groups
   };
   // A range of splits and their units, between two merges.
   struct Wave {
@@ -69,6 +72,7 @@ class Attention {
   void list_slices(const Call& call, Rows q, Rows out);
   void narrow_rows(const Call& call, std::span<const SelectedRow> selected);
   void choose_slices_to_split(const Call& call);
+  void divide_heads(Call& call) const;
   void run_waves(const Call& call);
   void attend_units(const Call& call, const Wave& wave, size_t n_whole);
   void merge_wave(const Call& call, const Wave& wave);
@@ -84,8 +88,8 @@ class Attention {
   std::vector<RowSlice> to_split_;  // slices computed split by split
   AttentionPlan plan_;              // plan of the slices to split
   std::vector<Buffer> scratch_;     // by thread
-  Buffer merged_;                   // [slice to split][KV head]: results merged so far
-  Buffer partials_;                 // [unit of the current wave][KV head]
+  Buffer merged_;                   // [slice to split][group of heads]: results merged so far
+  Buffer partials_;                 // [unit of the current wave][group of heads]
   SelectedPages copies_;
   SelectedTables tables_;
   EntryPages entries_;

@@ -11,6 +11,17 @@ namespace kvik::cpu {
 namespace {
 
 constexpr size_t kRowsAtOnce = 8;
+constexpr uint32_t kCopiesOfItem = 128;  // tokens and entries per item of work
+
+// Is always inlined, because GCC 12 otherwise removes calls of functions that only prefetch.
+[[gnu::always_inline]] inline void prefetch(const std::byte* p, size_t n_bytes) {
+  for (size_t line = 0; line < n_bytes; line += 64) __builtin_prefetch(p + line);
+}
+
+// Returns the number of tokens from one on to the end of its vector, at most n.
+uint32_t n_of_vector(uint32_t token, uint32_t n) {
+  return std::min(n, kTokenLanes - token % kTokenLanes);
+}
 
 }  // namespace
 
@@ -49,26 +60,50 @@ void EntryPages::gather(const KvTarget& kv, const EntryTarget& entries,
                      .first_row = rows[i].row,
                      .n_rows = 1});
   }
-  pool_.run(rows.size(), [&](size_t i, uint32_t) { copy(kv, entries, rows[i], runs_[i]); });
+  const Call call{kv, entries};
+  const uint32_t n_items = (n_most + kCopiesOfItem - 1) / kCopiesOfItem;
+  pool_.run(rows.size() * n_items, [&](size_t item, uint32_t) {
+    const EntryRow& row = rows[item / n_items];
+    const auto begin = static_cast<uint32_t>(item % n_items) * kCopiesOfItem;
+    const uint32_t end = std::min(row.n_copied(), begin + kCopiesOfItem);
+    copy_entries(call, row, runs_[item / n_items], {begin, std::min(end, row.n_entries)});
+    copy_window(call, row, runs_[item / n_items], {std::max(begin, row.n_entries), end});
+  });
 }
 
-void EntryPages::copy(const KvTarget& kv, const EntryTarget& entries, const EntryRow& row,
-                      const KvRun& to) const {
+void EntryPages::copy_entries(const Call& call, const EntryRow& row, const KvRun& to,
+                              TokenRange range) const {
+  const EntryTarget& from = call.entries;
   const TokenLayout layout = token_layout(layout_of(geometry_));
-  const size_t entry_offset = block_offset(entries.kv, 0);
-  const size_t offset = block_offset(kv, 0);
-  uint32_t at = 0;
-  const auto add = [&](const std::byte* block, uint32_t token) {
-    copy_token(layout, block, token, to.pages[at / kPageTokens], at % kPageTokens);
-    ++at;
+  const size_t offset = block_offset(from.kv, 0);
+  const auto slot_of = [&](uint32_t at) {
+    const uint32_t entry = row.list ? row.list[at] : at;
+    return row.entry_run->pages[from.last_token(entry) / kPageTokens] + offset +
+           from.slot(entry) * layout.slot_bytes();
   };
-  for (uint32_t i = 0; i < row.n_entries; ++i) {
-    const uint32_t entry = row.list ? row.list[i] : i;
-    add(row.entry_run->pages[entries.last_token(entry) / kPageTokens] + entry_offset,
-        entries.slot(entry));
+  const std::byte* slots[kTokenLanes];
+  for (uint32_t at = range.begin; at < range.end;) {
+    const uint32_t n = n_of_vector(at, range.end - at);
+    for (uint32_t i = 0; i < n; ++i) slots[i] = slot_of(at + i);
+    // The processor cannot foresee which entries were selected.
+    const uint32_t n_ahead = std::min(kTokenLanes, range.end - at - n);
+    for (uint32_t i = 0; i < n_ahead; ++i) prefetch(slot_of(at + n + i), layout.slot_bytes());
+    unpack_tokens(layout, {slots, n}, to.pages[at / kPageTokens], at % kPageTokens);
+    at += n;
   }
-  for (uint32_t token = row.position + 1 - row.n_window; token <= row.position; ++token) {
-    add(row.run->pages[token / kPageTokens] + offset, token % kPageTokens);
+}
+
+void EntryPages::copy_window(const Call& call, const EntryRow& row, const KvRun& to,
+                             TokenRange range) const {
+  const TokenLayout layout = token_layout(layout_of(geometry_));
+  const size_t offset = block_offset(call.kv, 0);
+  const uint32_t first = row.position + 1 - row.n_window;
+  for (uint32_t at = range.begin; at < range.end;) {
+    const uint32_t token = first + at - row.n_entries;
+    const uint32_t n = n_of_vector(token, n_of_vector(at, range.end - at));
+    copy_tokens(layout, row.run->pages[token / kPageTokens] + offset, token % kPageTokens, n,
+                to.pages[at / kPageTokens], at % kPageTokens);
+    at += n;
   }
 }
 

@@ -9,6 +9,11 @@
 
 namespace kvik::cpu {
 
+// Tokens [begin, end) of the copies for a row.
+struct TokenRange {
+  uint32_t begin, end;
+};
+
 // A row that attends to entries, then to the last n_window tokens.
 struct EntryRow {
   const KvRun* run;
@@ -22,8 +27,8 @@ struct EntryRow {
 };
 
 // Pages with copies of the entries and tokens that rows attend to, as if they were a context of
-// their own. A copy has the bytes of the original. The buffers grow to the maximum needed and are
-// never freed.
+// their own. A copy has the bytes of the original, but in the layout of tokens; an entry is a slot
+// (EntryTarget). The buffers grow to the maximum needed and are never freed.
 class EntryPages {
  public:
   EntryPages(Memory& memory, ThreadPool& pool) : memory_(memory), pool_(pool) {}
@@ -40,8 +45,12 @@ class EntryPages {
   void reserve(const HeadsUse& use);
 
  private:
-  void copy(const KvTarget& kv, const EntryTarget& entries, const EntryRow& row,
-            const KvRun& to) const;
+  struct Call {
+    const KvTarget& kv;
+    const EntryTarget& entries;
+  };
+  void copy_entries(const Call& call, const EntryRow& row, const KvRun& to, TokenRange range) const;
+  void copy_window(const Call& call, const EntryRow& row, const KvRun& to, TokenRange range) const;
 
   Memory& memory_;
   ThreadPool& pool_;

@@ -1,5 +1,6 @@
 #include "backend/cpu/attention/page_writer.h"
 
+#include "backend/cpu/attention/token_copy.h"
 #include "backend/cpu/scratch.h"
 #include "backend/layout/kv_block.h"
 #include "base/check.h"
@@ -54,16 +55,20 @@ void PageWriter::write_channels(const KvTarget& kv, const KvRun& run) {
   });
 }
 
-void PageWriter::write_entries(const EntryTarget& to, Rows entries) const {
+void PageWriter::write_entries(const EntryTarget& to, Rows entries) {
   CHECK(entries.n_cols == to.kv.geometry.head_dim && to.kv.geometry.n_kv_heads == 1);
   const KvBlockLayout layout = layout_of(to.kv.geometry);
+  const TokenLayout of_token = token_layout(layout);
+  block_.resize(layout.head_bytes());
   for (const KvRun& run : to.kv.runs) {
     for (uint32_t i = 0; i < run.n_rows; ++i) {
       const uint32_t token = run.first_position + i;
       if ((token + 1) % to.n_tokens != 0) continue;
-      kernels_.write_token(layout, run.pages[token / kPageTokens] + block_offset(to.kv, 0),
-                           to.slot(token / to.n_tokens),
+      kernels_.write_token(layout, block_.data(), 0,
                            entries.data + size_t{run.first_row + i} * entries.stride, nullptr);
+      std::byte* page = run.pages[token / kPageTokens] + block_offset(to.kv, 0);
+      pack_token(of_token, block_.data(), 0,
+                 page + to.slot(token / to.n_tokens) * of_token.slot_bytes());
     }
   }
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cpu/isa/kernels.h"
@@ -16,7 +18,7 @@ class PageWriter {
   // Implements Backend::write_kv().
   void write(const KvTarget& kv, Rows k, Rows v);
   // Implements Backend::write_entries().
-  void write_entries(const EntryTarget& to, Rows entries) const;
+  void write_entries(const EntryTarget& to, Rows entries);
 
  private:
   void write_token(const KvTarget& kv, const KvRun& run, uint32_t token, const float* k,
@@ -26,6 +28,7 @@ class PageWriter {
 
   const AttentionKernels& kernels_;
   ThreadPool& pool_;
+  std::vector<std::byte> block_;  // of a layer, for one entry
 };
 
 }  // namespace kvik::cpu
