@@ -7,6 +7,8 @@ namespace {
 // chains.
 constexpr uint32_t kHeadsAtOnce = 4;
 static_assert(kPageTokens == 2 * kLanes);
+// Dimensions up to which the keys of pages with few keys are copied to one page.
+constexpr uint32_t kMostJoinedDims = 256;
 
 inline F32x16 load_keys(const float* p) { return load(p); }
 inline F32x16 load_keys(const uint16_t* p) { return load_bf16(p); }
@@ -58,15 +60,21 @@ inline PageScores with_heads(const ScoreTask& t, const Element* keys, uint32_t h
 }
 
 template <class Element>
+inline PageScores score_page(const ScoreTask& t, const Element* keys) {
+  PageScores scores = {zero(), zero()};
+  uint32_t head = 0;
+  for (; head + kHeadsAtOnce <= t.n_heads; head += kHeadsAtOnce) {
+    scores = with_heads<kHeadsAtOnce>(t, keys, head, scores);
+  }
+  for (; head < t.n_heads; ++head) scores = with_heads<1>(t, keys, head, scores);
+  return scores;
+}
+
+template <class Element>
 inline void score_pages(const ScoreTask& t) {
   for (uint32_t page = 0; page < t.n_pages; ++page) {
-    const auto* keys = reinterpret_cast<const Element*>(t.pages[page] + t.offset);
-    PageScores scores = {zero(), zero()};
-    uint32_t head = 0;
-    for (; head + kHeadsAtOnce <= t.n_heads; head += kHeadsAtOnce) {
-      scores = with_heads<kHeadsAtOnce>(t, keys, head, scores);
-    }
-    for (; head < t.n_heads; ++head) scores = with_heads<1>(t, keys, head, scores);
+    const PageScores scores =
+        score_page(t, reinterpret_cast<const Element*>(t.pages[page] + t.offset));
     store(t.scores + size_t{page} * kPageTokens, scores.low);
     store(t.scores + size_t{page} * kPageTokens + kLanes, scores.high);
   }
@@ -143,12 +151,53 @@ inline void score_few_keys(const ScoreTask& t) {
   }
 }
 
+// Scores pages with kKeys keys together, as many as have the keys of a page of kPageTokens: their
+// keys are copied to its layout. A lane of a page with few keys would do a part of its work only.
+// The bits are those of score_few_keys(), because each key has a lane of its own in both.
+template <uint32_t kKeys, class Element>
+inline void score_joined_pages(const ScoreTask& t) {
+  constexpr uint32_t kPages = kPageTokens / kKeys;
+  alignas(64) Element keys[kPageTokens * kMostJoinedDims];
+  for (uint32_t first = 0; first < t.n_pages; first += kPages) {
+    const uint32_t n_pages = t.n_pages - first < kPages ? t.n_pages - first : kPages;
+    for (uint32_t page = 0; page < n_pages; ++page) {
+      const auto* from = reinterpret_cast<const Element*>(t.pages[first + page] + t.offset);
+      const uint32_t lane = page * kKeys;
+      Element* to = keys + size_t{lane / kLanes} * t.dim * kLanes + lane % kLanes;
+      for (uint32_t d = 0; d < t.dim; ++d) {
+        __builtin_memcpy(to + size_t{d} * kLanes, from + size_t{d} * kKeys,
+                         kKeys * sizeof(Element));
+      }
+    }
+    const PageScores scores = score_page(t, keys);
+    float* out = t.scores + size_t{first} * kKeys;
+    const uint32_t n = n_pages * kKeys;
+    store_first(out, scores.low, n < kLanes ? n : kLanes);
+    if (n > kLanes) store_first(out + kLanes, scores.high, n - kLanes);
+  }
+}
+
+template <class Element>
+inline void score_pages_of_few_keys(const ScoreTask& t) {
+  if (t.dim > kMostJoinedDims) return score_few_keys<Element>(t);
+  switch (t.page_keys) {
+    case 16:
+      return score_joined_pages<16, Element>(t);
+    case 8:
+      return score_joined_pages<8, Element>(t);
+    case 4:
+      return score_joined_pages<4, Element>(t);
+    default:
+      return score_few_keys<Element>(t);
+  }
+}
+
 inline void score(const ScoreTask& task) {
   const bool is_f32 = task.type == KvType::kF32;
   if (task.page_keys == kPageTokens) {
     return is_f32 ? score_pages<float>(task) : score_pages<uint16_t>(task);
   }
-  is_f32 ? score_few_keys<float>(task) : score_few_keys<uint16_t>(task);
+  is_f32 ? score_pages_of_few_keys<float>(task) : score_pages_of_few_keys<uint16_t>(task);
 }
 
 template <class Element>
