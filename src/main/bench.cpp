@@ -82,7 +82,7 @@ void add_bench(CommandLine& line) {
       });
   flags.examples({
       "kvik bench model.gguf --depth 0,4k --batch 1,8",
-      "kvik bench synthetic:llama3-8b:q4_k --json",
+      "kvik bench synthetic:llama-3-8b:q4_k --json",
   });
 }
 

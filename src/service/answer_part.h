@@ -25,6 +25,17 @@ struct AnswerPart {
 // Each call is a part of its own. One that breaks off becomes text.
 void append(std::vector<AnswerPart>& parts, AnswerPart more);
 
+// Holds a call of a stream back until it is complete, which it is when another part or the end
+// follows. One that breaks off becomes text.
+class WholeCalls {
+ public:
+  // Returns the parts so far that are complete. is_last: no more follow.
+  std::vector<AnswerPart> take(std::vector<AnswerPart> parts, bool is_last);
+
+ private:
+  std::vector<AnswerPart> held_;
+};
+
 // Returns the concatenated text of all parts of that kind.
 std::string text_of(const std::vector<AnswerPart>& parts, AnswerPart::Kind kind);
 

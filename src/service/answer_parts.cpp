@@ -55,6 +55,15 @@ void append(std::vector<AnswerPart>& parts, AnswerPart more) {
   }
 }
 
+std::vector<AnswerPart> WholeCalls::take(std::vector<AnswerPart> parts, bool is_last) {
+  for (AnswerPart& part : parts) append(held_, std::move(part));
+  std::vector<AnswerPart> out = std::exchange(held_, {});
+  if (is_last || out.empty() || out.back().kind != AnswerPart::Kind::kCall) return out;
+  held_.push_back(std::move(out.back()));
+  out.pop_back();
+  return out;
+}
+
 std::string text_of(const std::vector<AnswerPart>& parts, AnswerPart::Kind kind) {
   std::string text;
   for (const AnswerPart& part : parts) {

@@ -95,7 +95,7 @@ EXAMPLES_COVERED = [
 # Beginnings of examples for which a server runs.
 SERVED = ("kvik launch ", "kvik ps")
 # Examples of help texts that take long, and what is run in their place.
-SHORTER = [("synthetic:llama3-8b:q4_k", "synthetic:test-llama:q4_k"), ("--depth 0,4k --batch 1,8", "--depth 0,64 --batch 1,2")]
+SHORTER = [("synthetic:llama-3-8b:q4_k", "synthetic:test-llama:q4_k"), ("--depth 0,4k --batch 1,8", "--depth 0,64 --batch 1,2")]
 
 
 def documents():

@@ -23,6 +23,7 @@ struct CompletionCall {
   bool explain_cache = false;        // the answer explains what the cache did
   bool restores_answers = true;      // earlier answers get the tokens that the model generated
   bool names_function_call = false;  // a chat's tool call is "function_call", OpenAI's older form
+  bool holds_calls = false;          // a stream has a tool call when its arguments are complete
   SessionName session = {};          // with_prompt() completes it
   size_t kept_bytes = 0;             // bytes of the body that the answer repeats
   size_t stored_bytes = 0;           // bytes stored with the answer

@@ -121,6 +121,10 @@ bool StreamedCompletion::take_output() {
   if (!chunk_) {
     chunk_ = take();
     n_cut_ = 0;
+    if (chunk_ && holds_calls()) {
+      chunk_->parts =
+          calls_[chunk_->choice].take(std::move(chunk_->parts), chunk_->finish.has_value());
+    }
   }
   if (chunk_) {
     if (const auto error = error_of(chunk_->finish)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,7 +29,8 @@ struct RunningCompletions {
   // collects_ids; empty: not called
   std::function<void(std::span<const Usage>, std::span<const TokenId>)> on_usages = {};
   bool collects_ids = false;
-  bool hides_ids = false;  // the client did not ask for token ids
+  bool hides_ids = false;    // the client did not ask for token ids
+  bool holds_calls = false;  // CompletionCall::holds_calls
 
   RunningCompletions() = default;
   RunningCompletions(RunningCompletions&&) = default;
@@ -61,6 +63,7 @@ class CompletionReply : public PendingReply {
   void note_usages();
   AnswerWriter& writer() { return *writer_; }
   size_t attested_bytes() const { return running_.attested_bytes; }
+  bool holds_calls() const { return running_.holds_calls; }
 
   std::optional<std::vector<Usage>> usages_;  // one per prompt, when all are done
 
@@ -86,6 +89,7 @@ class StreamedCompletion final : public CompletionReply {
   CompletionChunk cut(CompletionChunk& chunk);
 
   std::optional<CompletionChunk> chunk_;  // chunk being written
+  std::map<uint32_t, WholeCalls> calls_;  // of each choice
   size_t n_cut_ = 0;                      // number of its log probabilities written
   AnswerWriter::Events events_;           // events waiting to be sent
   bool has_begun_ = false;

@@ -281,6 +281,7 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
   }
   running->collects_ids = collects_ids;
   running->hides_ids = hides_ids;
+  running->holds_calls = call.holds_calls;
   running->left_out = std::move(call.left_out);
   running->form_param = std::move(form_param);
   std::string id = envelope.id;

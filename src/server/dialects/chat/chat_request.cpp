@@ -240,7 +240,7 @@ Result<CompletionCall> parse_chat_call(const ServiceApi& service, const RequestB
   TRY(read_choices(fields, call));
   TRY(read_parallel_calls(fields, call));
   if (fields.find("functions") && !fields.find("tools")) {
-    call.names_function_call = true;
+    call.names_function_call = call.holds_calls = true;  // clients join the names of two calls
     // the number of calls that such an answer can contain
     call.requests.front().output.max_calls = 1;
   }

@@ -40,8 +40,10 @@ bool is_vendor_tool(const json::object& tool) {
   return !is_ours && is_absent(tool, "input_schema");
 }
 
+// A stream has whole calls, as Anthropic's has, unless a tool asks for arguments as they arrive.
 Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest& chat,
-                        std::vector<std::string>& left_out) {
+                        CompletionCall& call) {
+  call.holds_calls = true;
   if (tools.is_null()) return {};
   if (!tools.is_array()) return wrong_type("tools", "an array of objects", tools);
   TRY(check_n_tools(tools.get_array().size()));
@@ -49,9 +51,10 @@ Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest
     if (!value.is_object()) return wrong_type("tools", "an array of objects", value);
     const json::object& tool = value.get_object();
     if (is_vendor_tool(tool)) {
-      left_out.emplace_back(text_at(tool, "type"));
+      call.left_out.emplace_back(text_at(tool, "type"));
       continue;
     }
+    if (at(tool, "eager_input_streaming") == true) call.holds_calls = false;
     if (text_at(tool, "name").empty()) return refuse("tools", "a tool has no name");
     TRY(add_tool(tool, function_of(tool), marks, chat));
   }
@@ -89,7 +92,7 @@ Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view
                                       CompletionCall& call) {
   ChatRequest chat;
   CacheMarks marks;
-  TRY(read_tools(at(fields.all(), "tools"), marks, chat, call.left_out));
+  TRY(read_tools(at(fields.all(), "tools"), marks, chat, call));
   TRY(read_choice(fields, chat, call.requests.front()));
   TRY_ASSIGN(chat.messages, read_anthropic_messages(fields, model, marks));
   TRY(read_effort(fields, chat));

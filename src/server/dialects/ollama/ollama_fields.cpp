@@ -116,6 +116,7 @@ Result<void> check_no_other_forms(const JsonFields& fields) {
 
 Result<CompletionCall> read_ollama_call(const JsonFields& fields, std::string_view body) {
   CompletionCall call;
+  call.holds_calls = true;
   TRY_ASSIGN(const auto stream, fields.flag("stream"));
   call.is_stream = stream.value_or(true);
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/blanks.h"
-#include "base/check.h"
 #include "server/dialects/event_json.h"
 #include "server/dialects/utc_time.h"
 #include "server/http/status.h"
@@ -65,40 +64,6 @@ std::string begin_answer(const OllamaAnswer& answer, const OllamaOutput& output)
   return opened(head) + ",\"message\":" + inner + '}';
 }
 
-// Collects the parts of an answer. A call is complete when another part or the end follows.
-class OutputCollector {
- public:
-  void add(const AnswerPart& part, OllamaOutput& out) {
-    if (part.kind == Part::kArguments) {
-      CHECK(call_);
-      call_->text += part.text;
-      return;
-    }
-    if (part.kind == Part::kBroken) {
-      call_.reset();
-      out.text += part.text;
-      return;
-    }
-    end_call(out);
-    if (part.kind == Part::kCall) call_ = part;
-    if (part.kind == Part::kText) out.text += part.text;
-    if (part.kind == Part::kReasoning) out.thinking += part.text;
-  }
-
-  void end_call(OllamaOutput& out) {
-    if (!call_) return;
-    if (!out.calls.empty()) out.calls += ',';
-    const json::object function{{"index", n_calls_++}, {"name", call_->name}};
-    out.calls += opened({{"id", call_id(*call_, "call_")}}) + ",\"function\":" + opened(function) +
-                 ",\"arguments\":" + one_line(call_->text) + "}}";
-    call_.reset();
-  }
-
- private:
-  std::optional<AnswerPart> call_;  // call whose arguments are not complete
-  uint32_t n_calls_ = 0;
-};
-
 class OllamaWriter final : public AnswerWriter {
  public:
   OllamaWriter(AnswerEnvelope envelope, OllamaAnswer answer)
@@ -115,24 +80,31 @@ class OllamaWriter final : public AnswerWriter {
   HttpResponse stream_head() const override { return json_lines_stream(); }
 
  private:
-  OllamaOutput output_of(const std::string& text, const std::vector<AnswerPart>& parts,
-                         bool is_last);
+  OllamaOutput output_of(const std::string& text, const std::vector<AnswerPart>& parts);
   json::object ending_json(std::span<const Usage> usages) const;
   std::string context_json() const;
 
   const AnswerEnvelope envelope_;
   const OllamaAnswer answer_;
-  OutputCollector collector_;
   std::vector<TokenId> new_tokens_;  // tokens of the answer, for `context`
   std::optional<FinishReason> finish_;
+  uint32_t n_calls_ = 0;
 };
 
-OllamaOutput OllamaWriter::output_of(const std::string& text, const std::vector<AnswerPart>& parts,
-                                     bool is_last) {
+// Calls of streams are whole (CompletionCall::holds_calls).
+OllamaOutput OllamaWriter::output_of(const std::string& text,
+                                     const std::vector<AnswerPart>& parts) {
   OllamaOutput out;
   if (!answer_.has_parts) out.text = text;
-  for (const AnswerPart& part : parts) collector_.add(part, out);
-  if (is_last) collector_.end_call(out);
+  for (const AnswerPart& part : parts) {
+    if (part.kind == Part::kText) out.text += part.text;
+    if (part.kind == Part::kReasoning) out.thinking += part.text;
+    if (part.kind != Part::kCall) continue;
+    if (!out.calls.empty()) out.calls += ',';
+    const json::object function{{"index", n_calls_++}, {"name", part.name}};
+    out.calls += opened({{"id", call_id(part, "call_")}}) + ",\"function\":" + opened(function) +
+                 ",\"arguments\":" + one_line(part.text) + "}}";
+  }
   return out;
 }
 
@@ -140,7 +112,7 @@ void OllamaWriter::whole(const std::shared_ptr<const WholeAnswer>& answer, JsonB
   body.once([this, answer](std::string& out) {
     const CompletionChoice& choice = answer->choices.front();
     finish_ = choice.finish;
-    out += begin_answer(answer_, output_of(choice.text, choice.parts, true));
+    out += begin_answer(answer_, output_of(choice.text, choice.parts));
   });
   if (envelope_.wants_logprobs) {
     body.text(",\"logprobs\":[");
@@ -163,7 +135,7 @@ void OllamaWriter::chunk(const CompletionChunk& chunk, Events& events) {
   if (answer_.context) {
     new_tokens_.insert(new_tokens_.end(), chunk.token_ids.begin(), chunk.token_ids.end());
   }
-  const OllamaOutput output = output_of(chunk.text, chunk.parts, chunk.finish.has_value());
+  const OllamaOutput output = output_of(chunk.text, chunk.parts);
   const bool has_logprobs = envelope_.wants_logprobs && !chunk.logprobs.empty();
   if (output.empty() && !has_logprobs) return;
   json::object rest{{"done", false}};
