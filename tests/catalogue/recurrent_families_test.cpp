@@ -174,5 +174,38 @@ TEST(RecurrentFamilies, experts_of_nemotron_may_differ_between_layers) {
             ErrorCode::kCorrupt);
 }
 
+TEST(RecurrentFamilies, the_mtp_layer_of_nemotron_is_listed_as_one_layer_or_as_two) {
+  using List = std::vector<uint64_t>;
+  const auto keys = [](List n_kv_heads, List sizes, List n_used) {
+    const uint64_t n_listed = sizes.size();
+    return Keys("nemotron_h_moe")
+        .set("block_count", n_listed)
+        .set("nextn_predict_layers", n_listed - 3)
+        .set("attention.head_count_kv", Metadata::Value(std::move(n_kv_heads)))
+        .set("feed_forward_length", Metadata::Value(sizes))
+        .set("ssm.conv_kernel", uint64_t{4})
+        .set("ssm.state_size", uint64_t{16})
+        .set("ssm.group_count", uint64_t{2})
+        .set("ssm.time_step_rank", uint64_t{4})
+        .set("ssm.inner_size", uint64_t{128})
+        .set("expert_count", uint64_t{8})
+        .set("expert_used_count", Metadata::Value(std::move(n_used)))
+        .set("expert_feed_forward_length", Metadata::Value(std::move(sizes)));
+  };
+  for (const Keys& listed : {keys({0, 0, 2, 2}, {0, 96, 0, 160}, {0, 2, 0, 5}),
+                             keys({0, 0, 2, 2, 0}, {0, 96, 0, 0, 160}, {0, 2, 0, 0, 5})}) {
+    const ModelConfig c = read(listed);
+    EXPECT_EQ(c.n_layers, 3u);
+    ASSERT_TRUE(c.has_mtp_head);
+    EXPECT_NE(c.layers[3].if_attention(), nullptr);
+    ASSERT_NE(c.layers[3].experts(), nullptr);
+    EXPECT_EQ(c.layers[3].experts()->n_used, 5u);
+    EXPECT_EQ(c.layers[3].experts()->ffn_dim, 160u);
+    EXPECT_EQ(c.widest_experts().ffn_dim, 160u);
+  }
+  EXPECT_THAT(error_of(keys({0, 0, 2, 2, 0}, {0, 96, 0, 0, 160}, {0, 2, 0, 0, 9})).message,
+              HasSubstr("'nemotron_h_moe.expert_used_count' is 9 in layer 4, expected 1 to 8"));
+}
+
 }  // namespace
 }  // namespace kvik

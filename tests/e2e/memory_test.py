@@ -299,8 +299,9 @@ class ResidentFamilies(Resident):
     def test_memory_within_plan_with_experts(self):
         self.assert_within_plan("synthetic:test-qwen2moe:q8_0", n_ctx=2048)
 
-    def test_memory_within_plan_with_an_mtp_head_of_several_streams(self):
-        for name in ("test-qwen4exp", "test-deepseek4"):
+    def test_memory_within_plan_with_an_mtp_head_unlike_the_layers(self):
+        """It has several streams, or experts wider than those of the layers."""
+        for name in ("test-qwen4exp", "test-deepseek4", "test-puzzle"):
             with self.subTest(model=name):
                 self.assert_within_plan(kvik.preset(name, "q8_0", 0, "--mtp-layers", 1), n_ctx=2048)
 

@@ -20,11 +20,12 @@ from server import Server, in_parallel
 TOOL = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests", "mtp_head_logits")
 # The hidden state of the newest token lies in the recurrent state, or in the page of the token.
 STREAMS = ("test-qwen4exp", "test-deepseek4")  # the hidden state is all residual streams
-WITH_STATE = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronhmoe", "test-bailingmoe3", "test-glm5next", *STREAMS)
+WITH_STATE = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronhmoe", "test-nemotron3", "test-puzzle", "test-bailingmoe3", "test-glm5next", *STREAMS)
 WITHOUT_STATE = ("test-glm4moe", "test-mla", "test-deepseek32", "test-glmdsa", "test-step35", "test-mimo2", "test-hyv3", "test-exaonemoe", "test-ernie45moe")
 FILES_ONLY = ("test-bailingmoe2",)  # its folders are not read
 # A tensor of the head in a folder.
-FOLDER_TENSORS = {"test-nemotronhmoe": "mtp.layers.0.eh_proj.weight", "test-glm4moe": "model.layers.3.eh_proj.weight",
+FOLDER_TENSORS = {**dict.fromkeys(("test-nemotronhmoe", "test-nemotron3", "test-puzzle"), "mtp.layers.0.eh_proj.weight"),
+                  "test-glm4moe": "model.layers.3.eh_proj.weight",
                   "test-mla": "model.layers.3.shared_head.norm.weight", "test-step35": "model.layers.5.transformer.shared_head.norm.weight",
                   "test-deepseek32": "model.layers.3.shared_head.norm.weight", "test-glmdsa": "model.layers.5.shared_head.norm.weight",
                   "test-mimo2": "model.mtp.layers.0.final_layernorm.weight", "test-hyv3": "model.layers.3.final_layernorm.weight",
@@ -140,7 +141,8 @@ class MtpHead(unittest.TestCase):
     def test_a_folder_with_a_part_of_it_is_served_without(self):
         tokens = kvik.random_tokens(40, 260, 4)
         for name, lost in (("test-qwen35", "mtp.norm.weight"), ("test-qwen35", "mtp.layers.0.mlp.up_proj.weight"),
-                           ("test-qwen4exp", "mtp.fc_hidden.weight"), ("test-deepseek4", "mtp.0.hnorm.weight"), ("test-glm4moe", "model.layers.3.enorm.weight"), ("test-mla", "model.layers.3.mlp.experts.2.up_proj.weight")):
+                           ("test-qwen4exp", "mtp.fc_hidden.weight"), ("test-deepseek4", "mtp.0.hnorm.weight"),
+                           ("test-puzzle", "mtp.layers.1.mixer.fc2_latent_proj.weight"), ("test-glm4moe", "model.layers.3.enorm.weight"), ("test-mla", "model.layers.3.mlp.experts.2.up_proj.weight")):
             path = model(name, "bf16")
             want = kvik.logits_text(path, tokens, all=True)
             with self.subTest(name=name, lost=lost), tempfile.TemporaryDirectory() as folder:
@@ -165,14 +167,29 @@ class MtpHead(unittest.TestCase):
                 folder_files.write_tensors(folder, made.tensors | {half: (gguf_file.F32, np.zeros(x.shape, np.float32))}, 1)
                 self.assertIn(f"tensor '{half}' is of type f32, expected bf16", message(folder))
         for name, tensor, expected in (("test-qwen4exp", "hc_head_down", "[32, 256]"), ("test-qwen4exp", "hnorm", "[256]"),
-                                       ("test-deepseek4", "hc_head_fn", "[4, 256]"), ("test-deepseek4", "hnorm", "[64]"), ("test-deepseek4", "eh_proj", "[64, 128]")):
+                                       ("test-deepseek4", "hc_head_fn", "[4, 256]"), ("test-deepseek4", "hnorm", "[64]"), ("test-deepseek4", "eh_proj", "[64, 128]"),
+                                       ("test-puzzle", "blk.7.ffn_latent_down.weight", "[48, 64]"), ("test-puzzle", "blk.7.ffn_up_exps.weight", "[8, 160, 48]")):
             with tempfile.TemporaryDirectory() as root:
                 file, path = gguf.Gguf(model(name)), os.path.join(root, "damaged.gguf")
-                full, dims, kind, at = file.tensor(tensor_of(file, tensor))
+                full, dims, kind, at = file.tensor(tensor if tensor.startswith("blk.") else tensor_of(file, tensor))
                 file.tensors = [(full, [32, *dims[1:]], kind, at) if t[0] == full else t for t in file.tensors]
                 with open(path, "wb") as f:
                     f.write(file.bytes())
                 self.assertRegex(message(path), re.escape(f"tensor '{full}'") + r".*\[.*\], expected " + re.escape(expected))
+
+    def test_two_blocks_are_one_mtp_layer(self):
+        """Files of Nemotron 3 Puzzle have the attention and the experts of the MTP layer as two blocks."""
+        for name in ("test-puzzle", "test-nemotron3"):
+            with self.subTest(preset=name), tempfile.TemporaryDirectory() as folder:
+                path, tokens = model(name, "q8_0", 1), kvik.random_tokens(50, 260, 4)
+                want = drafts(path, tokens, 7)
+                two = two_blocks(path, folder)
+                self.assertIn(b"MTP head", kvik.output("show", two))
+                self.assertEqual(drafts(two, tokens, 7), want)
+                self.assertEqual(kvik.logits_text(two, tokens, all=True), kvik.logits_text(path, tokens, all=True))
+                main, side = split(two, folder)
+                self.assertNotIn(b"MTP head", kvik.output("show", main))
+                self.assertEqual(drafts(main, tokens, 7, side), want)
 
     def test_copies_of_the_models_tensors_are_left_out(self):
         """Files of DeepSeek and GLM contain the embedding and the output head twice."""
@@ -244,6 +261,30 @@ def circle(folder, half, preset="test-qwen35", own=False):
     return path
 
 
+def two_blocks(path, folder):
+    """Writes a model of Nemotron with the MTP layer as two blocks, as llama.cpp's forks do for Puzzle."""
+    file = gguf.Gguf(path)
+    arch = file.get("general.architecture").decode()
+    n_all = file.get(f"{arch}.block_count")
+    first, second = f"blk.{n_all - 1}.", f"blk.{n_all}."
+    for key, kind, value in list(file.metadata):
+        if kind == gguf.ARR and key.startswith(arch) and len(value[1]) == n_all:
+            *of_layers, last = value[1]
+            file.set(key, kind, (value[0], of_layers + ([last, 0] if key.endswith("head_count_kv") else [0, last])))
+    file.set(f"{arch}.block_count", gguf.U32, n_all + 1).set(f"{arch}.nextn_predict_layers", gguf.U32, 2)
+
+    def name_of(tensor):
+        part = tensor.removeprefix(first)
+        if part == tensor or not part.startswith(("ffn_", "exp_probs_b", "nextn.shared_head_norm")):
+            return tensor
+        return second + ("attn_norm.weight" if part == "ffn_norm.weight" else part)
+    file.tensors = [(name_of(name), *rest) for name, *rest in file.tensors]
+    two = os.path.join(folder, "two-blocks.gguf")
+    with open(two, "wb") as f:
+        f.write(file.bytes())
+    return two
+
+
 def tensor_of(file, part):
     return next(t[0] for t in file.tensors if t[0].endswith(f"nextn.{part}.weight"))
 
@@ -258,7 +299,7 @@ def next_rows(embedding):
 class Exactness(unittest.TestCase):
     def test_answers_are_those_without_drafts(self):
         """Random weights: most drafts are rejected, and must leave no trace in states, entries and index keys."""
-        for name, kv_type in itertools.product(("test-glm5next", *STREAMS), ("f32", "int8")):
+        for name, kv_type in itertools.product(("test-puzzle", "test-glm5next", *STREAMS), ("f32", "int8")):
             with self.subTest(preset=name, kv_type=kv_type), Server(model(name, "q8_0", 3), "--threads", 2, "--kv-type", kv_type, "--speculate", 4) as server:
                 n_rejected = 0
                 for i, temperature in enumerate((0, 0.7, 1.2)):
@@ -285,7 +326,7 @@ class Circle(unittest.TestCase):
     def test_all_drafts_of_a_perfect_mtp_head_are_accepted(self):
         cases = [("test-qwen35", half, kv_type, False) for half in (0, 1) for kv_type in ("f32", "int8")]
         cases += [(name, 1, kv_type, False) for name in WITHOUT_STATE for kv_type in ("f32", "int8", "int4")]
-        cases += [("test-nemotronhmoe", 1, "int8", False), ("test-glm5next", 1, "int8", False)]
+        cases += [("test-nemotronhmoe", 1, "int8", False), ("test-puzzle", 1, "int8", False), ("test-glm5next", 1, "int8", False)]
         cases += [(name, half, kv_type, half == 0) for name in STREAMS for half in (0, 1) for kv_type in ("f32", "int8", "int4")]
         cases += [(name, 0, "int8", True) for name in WITHOUT_STATE]
         with tempfile.TemporaryDirectory() as folder:
@@ -308,7 +349,7 @@ class Circle(unittest.TestCase):
                     self.assertEqual(self.complete(server, prompt, 50, speculate=False)[:3], (want[:50], 0, 0))
 
     def test_disk_pages_include_the_state_of_the_mtp_head(self):
-        for name in ("test-qwen35", "test-nemotronhmoe", "test-glm5next", *STREAMS, *WITHOUT_STATE):
+        for name in ("test-qwen35", "test-nemotronhmoe", "test-puzzle", "test-glm5next", *STREAMS, *WITHOUT_STATE):
             with self.subTest(preset=name), tempfile.TemporaryDirectory() as folder:
                 model, flags = circle(folder, 1, name), ("--threads", 1, "--speculate", 4, "--disk", os.path.join(folder, "pages"))
                 want = [FIRST + (8 + i) % DIM for i in range(55)]
@@ -323,7 +364,7 @@ class Circle(unittest.TestCase):
                     self.assertGreater(accepted, 8)
 
     def test_mtp_head_is_right_in_any_batch(self):
-        for name in ("test-qwen35", "test-nemotronhmoe", "test-glm5next", *STREAMS, *WITHOUT_STATE):
+        for name in ("test-qwen35", "test-nemotronhmoe", "test-puzzle", "test-glm5next", *STREAMS, *WITHOUT_STATE):
             with self.subTest(preset=name), tempfile.TemporaryDirectory() as folder, \
                     Server(circle(folder, 1, name), "--threads", 1, "--speculate", 4, "--kv-memory", "8MiB", "--ctx", 64) as server:
                 answers = in_parallel(*[lambda i=i: self.complete(server, [FIRST + i], 50) for i in range(12)])

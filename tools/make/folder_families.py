@@ -344,7 +344,8 @@ MTP = {
                                                (("q", "q"), ("k", "k"), ("v", "v"), ("output", "o"))},
         "ffn_norm.weight": "1.norm.weight", "ffn_gate_inp.weight": "1.mixer.gate.weight",
         "exp_probs_b.bias": "1.mixer.gate.e_score_correction_bias", "ffn_up_shexp.weight": "1.mixer.shared_experts.up_proj.weight",
-        "ffn_down_shexp.weight": "1.mixer.shared_experts.down_proj.weight", "nextn.shared_head_norm.weight": "1.final_layernorm.weight"}),
+        "ffn_down_shexp.weight": "1.mixer.shared_experts.down_proj.weight", "ffn_latent_down.weight": "1.mixer.fc1_latent_proj.weight",
+        "ffn_latent_up.weight": "1.mixer.fc2_latent_proj.weight", "nextn.shared_head_norm.weight": "1.final_layernorm.weight"}),
 }
 
 

@@ -166,7 +166,8 @@ class Folder:
         if part == "nextn.eh_proj.weight" and halves:  # the columns for the embedding, and those for the hidden state
             self.tensors |= {prefix + of: (t, np.ascontiguousarray(half)) for of, half in zip(halves, np.split(x, 2, 1))}
         elif name:
-            self.tensors[prefix + name] = (t, self.less_one(part, t, x))
+            is_paired = part in ("attn_q.weight", "attn_k.weight") and self.arch in PAIRED
+            self.tensors[prefix + name] = (t, self.less_one(part, t, self.halved(x) if is_paired else x))
         else:
             self.add_to_layer(prefix, part, t, x)
 
@@ -318,6 +319,7 @@ class Folder:
         return x - np.float32(1)
 
     def config(self):
+        mtp_blocks = state_layers.mtp_blocks(self.key, self.n_layers()) if self.model_type == "nemotron_h_puzzle" else {}
         n_mtp_layers = folder_families.leave_out_mtp_layers(self.arch, self.metadata)
         n_heads = self.key("attention.head_count")
         config = {
@@ -367,7 +369,7 @@ class Folder:
         if self.arch in state_layers.FOLDER_TYPES:
             config |= state_layers.folder_config(self.key)
         if self.arch in state_layers.OTHER_TYPES:
-            config = state_layers.other_config(self.arch, self.key, config)
+            config = state_layers.other_config(self.arch, self.key, config) | mtp_blocks
         if self.arch == "gemma4":
             config = self.with_layer_kinds(config)
         if self.arch == "gemma3n":

@@ -232,12 +232,23 @@ def other_config(arch, g, config):
     return {k: v for k, v in config.items() if v is not None}
 
 
+def moe_block(g, i):
+    """Returns the config of a layer with experts of Nemotron 3 Puzzle."""
+    return {"block_type": "moe", "num_experts_per_tok": g("expert_used_count")[1][i], "moe_intermediate_size": g("expert_feed_forward_length")[1][i],
+            "n_routed_experts": g("expert_count"), "moe_latent_size": g("moe_latent_size"), "moe_shared_expert_intermediate_size": g("expert_shared_feed_forward_length")}
+
+
+def mtp_blocks(g, i):
+    """Returns the config keys of the MTP layer of Nemotron 3 Puzzle, which is layer i of its files; none if there is no such layer."""
+    return {"mtp_block_configs": [{"block_type": "attention", "sliding_window": None}, moe_block(g, i)]} if g("nextn_predict_layers") else {}
+
+
 def with_blocks(g, config):
     """Returns the config of Nemotron 3 Puzzle, which states for each layer what other models state for all."""
-    of_all = {key: config.pop(key) for key in ("n_routed_experts", "moe_latent_size", "moe_shared_expert_intermediate_size")}
-    moe = lambda i: {"block_type": "moe", "num_experts_per_tok": g("expert_used_count")[1][i], "moe_intermediate_size": g("expert_feed_forward_length")[1][i], **of_all}
+    for key in ("n_routed_experts", "moe_latent_size", "moe_shared_expert_intermediate_size"):
+        config.pop(key)
     types = {"M": {"block_type": "mamba"}, "*": {"block_type": "attention", "sliding_window": None}}
-    config["block_configs"] = [types.get(letter) or moe(i) for i, letter in enumerate(config.pop("hybrid_override_pattern"))]
+    config["block_configs"] = [types.get(letter) or moe_block(g, i) for i, letter in enumerate(config.pop("hybrid_override_pattern"))]
     for key in ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "shared_expert_intermediate_size", "intermediate_size"):
         config.pop(key)
     return {**{k: v for k, v in config.items() if v is not None}, "num_hidden_layers": None}

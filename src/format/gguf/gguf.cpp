@@ -20,6 +20,7 @@
 #include "format/gguf/gguf_scales.h"
 #include "format/gguf/gguf_split.h"
 #include "format/gguf/gguf_tensors.h"
+#include "format/gguf/mtp_blocks.h"
 #include "format/latent_up.h"
 #include "format/model_bytes.h"
 
@@ -129,12 +130,13 @@ Result<std::unique_ptr<ModelSource>> open_file(const std::string& path, const Sp
   return open_bytes(path, ModelBytes(std::move(file), spare));
 }
 
-// Combines tensors with their scales, and converts layouts of older files.
+// Combines tensors with their scales, and converts layouts of older files and of other programs.
 Result<std::unique_ptr<ModelSource>> convert_old_layouts(std::unique_ptr<ModelSource> source) {
   TRY(take_gguf_scales(*source));
   TRY(stack_gguf_experts(*source));
   TRY(split_gguf_experts(*source));
   TRY(split_gguf_latents(*source));
+  join_mtp_blocks(*source);
   return source;
 }
 

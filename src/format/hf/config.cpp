@@ -168,7 +168,6 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
     out.n_left_out_layers = n_mtp_layers.value_or(0);
     n_mtp_layers.reset();
   }
-  if (family.has_single_block_layers) n_mtp_layers.reset();  // they are separate tensors, "mtp."
   if (n_mtp_layers.value_or(0) > kMaxLayers) {
     return config.unexpected_value("num_nextn_predict_layers",
                                    fmt::format("at most {}", kMaxLayers));

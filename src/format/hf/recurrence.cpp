@@ -350,6 +350,7 @@ Result<void> read_nemotron(const JsonObject& config, uint32_t n_layers, GgufKeys
     attends.push_back(layer == '*');
     if (!is_listed) ffn_dims.push_back(layer == 'E' || layer == '-' ? ffn_dim : 0);
   }
+  attends.resize(ffn_dims.size(), true);  // an MTP layer that is listed, too
   TRY(list_kv_heads(config, attends, keys));
   keys.numbers("feed_forward_length", std::move(ffn_dims));
   if (!has_experts) {

@@ -48,9 +48,13 @@ Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config) {
   return {};
 }
 
+// Some files list its two parts as layers, attention first (format/gguf/mtp_blocks.h).
 Result<LayerConfig> nemotron_h_mtp_layer(const KeyReader& keys, const ModelConfig& config) {
+  TRY_ASSIGN(const std::vector<uint32_t> ffn_dims,
+             keys.counts_or_none("feed_forward_length", config.n_listed_layers(), kMaxDim));
+  const bool is_listed_twice = config.n_mtp_layers == 2 && ffn_dims[config.n_layers] == 0;
   LayerConfig layer{.mixer = config.attention(), .feed_forward = NoFeedForward{}};
-  TRY(set_experts(keys, config, config.n_layers, layer));
+  TRY(set_experts(keys, config, config.n_layers + (is_listed_twice ? 1 : 0), layer));
   return layer;
 }
 

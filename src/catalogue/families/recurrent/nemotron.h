@@ -51,6 +51,8 @@ inline constexpr FolderName kNemotronHMtpNames[] = {
     {kCorrectionBias, "1.mixer.gate.e_score_correction_bias"},
     {kExpertUp, "1.mixer.experts.{}.up_proj.weight"},
     {kExpertDown, "1.mixer.experts.{}.down_proj.weight"},
+    {kExpertsLatentDown, "1.mixer.fc1_latent_proj.weight"},
+    {kExpertsLatentUp, "1.mixer.fc2_latent_proj.weight"},
     {kSharedUp, "1.mixer.shared_experts.up_proj.weight"},
     {kSharedDown, "1.mixer.shared_experts.down_proj.weight"},
 };
@@ -70,12 +72,18 @@ inline constexpr FolderType kNemotronHFolder{
     .gate_up_stack = "mixer.experts.up_proj",
     .down_stack = "mixer.experts.down_proj",
     .mtp = &kNemotronHMtp};
-// Puzzle: experts that differ between layers. Its MTP head is ignored.
+// Puzzle: experts that differ between layers. "mtp_block_configs" say whether it has an MTP layer.
+consteval MtpNames puzzle_mtp() {
+  MtpNames names = kNemotronHMtp;
+  names.sign = {};
+  return names;
+}
+inline constexpr MtpNames kPuzzleMtp = puzzle_mtp();
 consteval FolderType puzzle_folder() {
   FolderType type = kNemotronHFolder;
   type.model_type = "nemotron_h_puzzle";
   type.has_block_keys = true;
-  type.mtp = &kLayerMtpNames;
+  type.mtp = &kPuzzleMtp;
   return type;
 }
 inline constexpr FolderType kNemotronHFolders[] = {kNemotronHFolder, puzzle_folder()};

@@ -19,9 +19,12 @@ namespace json = boost::json;
 constexpr const char* kBlocks = "block_configs";
 constexpr const char* kType = "block_type";
 constexpr const char* kLayers = "num_hidden_layers";
+constexpr const char* kMtpBlocks = "mtp_block_configs";
+constexpr const char* kMtpLayers = "num_nextn_predict_layers";
+constexpr std::string_view kMtpPattern = "*E";  // the two parts of an MTP layer
 // Keys of which the values of layers may differ.
-constexpr std::string_view kSizes[] = {"n_routed_experts", "num_experts_per_tok",
-                                       "moe_intermediate_size",
+constexpr std::string_view kExpertSize = "moe_intermediate_size";
+constexpr std::string_view kSizes[] = {"n_routed_experts", "num_experts_per_tok", kExpertSize,
                                        "moe_shared_expert_intermediate_size", "moe_latent_size"};
 constexpr std::pair<std::string_view, char> kLetters[] = {
     {"mamba", 'M'}, {"attention", '*'}, {"moe", 'E'}, {"mlp", '-'}};
@@ -30,16 +33,16 @@ std::string listed_name(std::string_view key) { return fmt::format("kvik_of_bloc
 
 bool may_differ(std::string_view key) { return std::ranges::count(kSizes, key) > 0; }
 
-Result<std::vector<JsonObject>> read_blocks(const JsonObject& config) {
-  const json::value* stated = config.find(kBlocks);
+Result<std::vector<JsonObject>> read_blocks(const JsonObject& config, const char* key) {
+  const json::value* stated = config.find(key);
   const json::array* list = stated ? stated->if_array() : nullptr;
   if (!list || list->empty() || list->size() > kMaxLayers) {
-    return config.unexpected_value(kBlocks, fmt::format("a list of 1 to {} objects", kMaxLayers));
+    return config.unexpected_value(key, fmt::format("a list of 1 to {} objects", kMaxLayers));
   }
   std::vector<JsonObject> blocks;
   for (const json::value& block : *list) {
     TRY_ASSIGN(JsonObject fields,
-               JsonObject::of(block, kConfigFile, fmt::format("{}[{}]", kBlocks, blocks.size())));
+               JsonObject::of(block, kConfigFile, fmt::format("{}[{}]", key, blocks.size())));
     blocks.push_back(std::move(fields));
   }
   return blocks;
@@ -58,6 +61,21 @@ Result<std::string> read_pattern(const std::vector<JsonObject>& blocks) {
     pattern += found->second;
   }
   return pattern;
+}
+
+// Returns the blocks of the MTP layer; none if the model has no such layer.
+Result<std::vector<JsonObject>> read_mtp_blocks(const JsonObject& config,
+                                                const std::string& pattern) {
+  const json::value* stated = config.find(kMtpBlocks);
+  if (!stated || (stated->is_array() && stated->get_array().empty())) {
+    return std::vector<JsonObject>();
+  }
+  TRY_ASSIGN(std::vector<JsonObject> blocks, read_blocks(config, kMtpBlocks));
+  TRY_ASSIGN(const std::string own_pattern, read_pattern(blocks));
+  if (own_pattern == kMtpPattern && pattern.contains('E')) return blocks;
+  return config.unexpected_value(kMtpBlocks,
+                                 "attention and moe, one of each, in a model with experts",
+                                 ErrorCode::kUnsupported);
 }
 
 // Collects the keys of blocks by name, with the letter of the blocks that have them.
@@ -82,14 +100,21 @@ Result<std::map<std::string, char>> keys_of(const std::vector<JsonObject>& block
 Result<json::value> with_block_keys(json::value config) {
   json::object& all = config.get_object();
   TRY_ASSIGN(const JsonObject stated, JsonObject::of(config, kConfigFile));
-  TRY_ASSIGN(const std::vector<JsonObject> blocks, read_blocks(stated));
+  TRY_ASSIGN(std::vector<JsonObject> blocks, read_blocks(stated, kBlocks));
   TRY_ASSIGN(const auto n_layers, stated.number(kLayers));
   if (n_layers.value_or(blocks.size()) != blocks.size()) {
     return stated.unexpected_value(kLayers, fmt::format("the {} of {}", blocks.size(), kBlocks));
   }
-  TRY_ASSIGN(const std::string pattern, read_pattern(blocks));
-  TRY_ASSIGN(const auto keys, keys_of(blocks, pattern));
+  TRY_ASSIGN(std::string pattern, read_pattern(blocks));
   json::object added = {{"hybrid_override_pattern", pattern}, {kLayers, blocks.size()}};
+  const size_t mtp_attention = blocks.size();  // has no entry of its own in lists
+  TRY_ASSIGN(const std::vector<JsonObject> mtp_blocks, read_mtp_blocks(stated, pattern));
+  const bool has_mtp = !mtp_blocks.empty();
+  if (has_mtp) pattern += kMtpPattern;
+  blocks.insert(blocks.end(), mtp_blocks.begin(), mtp_blocks.end());
+  added[kMtpLayers] = has_mtp ? json::value(1) : json::value();
+  TRY_ASSIGN(auto keys, keys_of(blocks, pattern));
+  if (has_mtp) keys.emplace(kExpertSize, 'E');
   for (const auto& [key, letter] : keys) {
     json::array values;
     std::set<uint64_t> sizes;
@@ -97,7 +122,7 @@ Result<json::value> with_block_keys(json::value config) {
     const json::value* first = nullptr;
     for (size_t i = 0; i < blocks.size(); ++i) {
       if (pattern[i] != letter) {
-        values.emplace_back(0);
+        if (i != mtp_attention) values.emplace_back(0);
         continue;
       }
       const JsonObject& of = blocks[i].find(key) ? blocks[i] : stated;
@@ -111,7 +136,8 @@ Result<json::value> with_block_keys(json::value config) {
       }
       values.push_back(*value);
     }
-    if (is_same) {
+    // With an MTP layer, the sizes of its experts are listed even if they are those of all.
+    if (is_same && !(has_mtp && key == kExpertSize)) {
       added[key] = *first;
     } else if (may_differ(key)) {
       added[key] = *sizes.rbegin();
