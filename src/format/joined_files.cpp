@@ -37,6 +37,9 @@ class JoinedFiles final : public TensorSource {
   std::string name_in_file(size_t index) const override {
     return at(index).piece->name_in_file(at(index).index);
   }
+  std::string_view stored_type(size_t index) const override {
+    return at(index).piece->stored_type(at(index).index);
+  }
   std::span<const uint32_t> gather(size_t index) const override {
     return at(index).piece->gather(at(index).index);
   }

@@ -51,6 +51,11 @@ class TransformedTensors final : public TensorSource {
     return output.input ? inputs().name_in_file(*output.input) : output.info.name;
   }
 
+  std::string_view stored_type(size_t index) const override {
+    const TensorTransform::Output& output = at(index);
+    return output.is_made ? std::string_view() : inputs().stored_type(*output.input);
+  }
+
   std::span<const uint32_t> gather(size_t index) const override {
     if (!at(index).is_made) return inputs().gather(*at(index).input);
     const auto found = made_.find(index);

@@ -46,6 +46,7 @@ class ModelSource : public TensorSource {
   void release(size_t index) override { top().release(index); }
   Result<void> check_unchanged() const override { return levels_.front()->check_unchanged(); }
   std::string name_in_file(size_t index) const override { return top().name_in_file(index); }
+  std::string_view stored_type(size_t index) const override { return top().stored_type(index); }
   std::span<const uint32_t> gather(size_t index) const override { return top().gather(index); }
   std::span<const float> scales(size_t index) const override { return top().scales(index); }
 

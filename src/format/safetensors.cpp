@@ -51,15 +51,16 @@ constexpr Dtype kDtypes[] = {
 // A tensor and its part of the data.
 struct Entry {
   TensorInfo info;
+  std::string_view stored_type;  // Dtype::name
   uint64_t begin = 0;
   uint64_t end = 0;
 };
 
-Result<ElementType> read_dtype(const JsonObject& tensor, std::string_view name) {
+Result<Dtype> read_dtype(const JsonObject& tensor, std::string_view name) {
   TRY_ASSIGN(const auto stated, tensor.text("dtype"));
   std::string known;
   for (const Dtype& dtype : kDtypes) {
-    if (stated == dtype.name) return dtype.type;
+    if (stated == dtype.name) return dtype;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", dtype.name);
   }
   if (!stated) return tensor.unexpected_value("dtype", known);
@@ -88,7 +89,9 @@ Result<Entry> read_entry(const boost::json::value& value, std::string_view name)
   TRY_ASSIGN(const auto tensor, JsonObject::of(value, "header", quoted(name)));
   Entry entry;
   entry.info.name = name;
-  TRY_ASSIGN(entry.info.type, read_dtype(tensor, name));
+  TRY_ASSIGN(const Dtype dtype, read_dtype(tensor, name));
+  entry.info.type = dtype.type;
+  entry.stored_type = dtype.name;
   TRY_ASSIGN(entry.info.shape, read_shape(tensor, name));
   TRY_ASSIGN(const std::vector<uint64_t> offsets, tensor.numbers("data_offsets"));
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
@@ -130,7 +133,8 @@ Result<void> check_placement(const std::vector<Entry>& entries, uint64_t data_by
 
 struct Contents {
   std::vector<TensorInfo> infos;
-  std::vector<uint64_t> offsets;  // offset of each tensor in the file
+  std::vector<uint64_t> offsets;               // offset of each tensor in the file
+  std::vector<std::string_view> stored_types;  // of each tensor
 };
 
 Result<std::string_view> header_of(ModelBytes& file) {
@@ -175,6 +179,7 @@ Result<Contents> read_contents(ModelBytes& file) {
   Contents contents;
   for (Entry& entry : entries) {
     contents.offsets.push_back(data_begin + entry.begin);
+    contents.stored_types.push_back(entry.stored_type);
     contents.infos.push_back(std::move(entry.info));
   }
   return contents;
@@ -192,6 +197,11 @@ class SafetensorsTensors final : public TensorSource {
     CHECK(index < contents_.infos.size());
     return file_.read({contents_.offsets[index], begin_byte, n_bytes},
                       traits(contents_.infos[index].type).block_bytes);
+  }
+
+  std::string_view stored_type(size_t index) const override {
+    CHECK(index < contents_.infos.size());
+    return contents_.stored_types[index];
   }
 
   void release(size_t index) override { file_.release(contents_.offsets[index]); }

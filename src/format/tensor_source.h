@@ -33,6 +33,10 @@ class TensorSource {
   // Returns the name of the tensor in the file, for messages.
   virtual std::string name_in_file(size_t index) const { return tensors()[index].name; }
 
+  // Returns the element type as the file names it, such as "F8_E4M3": several of safetensors are
+  // bytes (i8) here. Empty if the format has no such types, or the tensor was made from others.
+  virtual std::string_view stored_type(size_t) const { return {}; }
+
   // Returns TensorView::gather of the tensor; empty if columns are in order. It is the same for all
   // ranges and valid as long as the bytes.
   virtual std::span<const uint32_t> gather(size_t) const { return {}; }

@@ -263,7 +263,7 @@ class BlockFloats(FolderCase):
         def no_scales(header, data):
             header["other.weight_scale_inv"] = header.pop(name + "_scale_inv")
 
-        self.refused(corrupt(tensors=no_scales), name, "i8")
+        self.refused(corrupt(tensors=no_scales), name + "_scale_inv", "is missing beside")
 
     def test_scales_that_cannot_be_are_refused(self):
         name = "model.layers.1.mlp.experts.down_proj"
@@ -287,7 +287,7 @@ class BlockFloats(FolderCase):
                 (shape(exponents, experts * high, wide), (exponents, f"[{experts * high}, {wide}]", f"[{experts}, {high}, {wide}]")),
                 (shape(exponents, experts, wide, high, 1), (exponents, "expected")),
                 (shape(name, header[name]["shape"][0], header[name]["shape"][1] * header[name]["shape"][2]), (name, "shape")),
-                (lambda header, data: header.update({"other_scale_inv": header.pop(exponents)}), ("other_scale_inv", "not supported"))):
+                (lambda header, data: header.update({"other_scale_inv": header.pop(exponents)}), (exponents, "is missing beside", name))):
             with self.subTest(words=words):
                 self.refused(self.corrupted(of_stack, tensors=change), *words)
 

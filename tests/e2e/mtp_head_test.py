@@ -141,8 +141,9 @@ class MtpHead(unittest.TestCase):
     def test_a_folder_with_a_part_of_it_is_served_without(self):
         tokens = kvik.random_tokens(40, 260, 4)
         for name, lost in (("test-qwen35", "mtp.norm.weight"), ("test-qwen35", "mtp.layers.0.mlp.up_proj.weight"),
-                           ("test-qwen4exp", "mtp.fc_hidden.weight"), ("test-deepseek4", "mtp.0.hnorm.weight"),
-                           ("test-puzzle", "mtp.layers.1.mixer.fc2_latent_proj.weight"), ("test-glm4moe", "model.layers.3.enorm.weight"), ("test-mla", "model.layers.3.mlp.experts.2.up_proj.weight")):
+                           ("test-qwen4exp", "mtp.fc_hidden.weight"), ("test-deepseek4", "mtp.0.hnorm.weight"), ("test-deepseek4", "mtp.0.hc_head_fn"),
+                           ("test-deepseek4", "mtp.0.hc_head_scale"), ("test-puzzle", "mtp.layers.1.mixer.fc2_latent_proj.weight"),
+                           ("test-glm4moe", "model.layers.3.enorm.weight"), ("test-mla", "model.layers.3.mlp.experts.2.up_proj.weight")):
             path = model(name, "bf16")
             want = kvik.logits_text(path, tokens, all=True)
             with self.subTest(name=name, lost=lost), tempfile.TemporaryDirectory() as folder:

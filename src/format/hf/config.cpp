@@ -143,8 +143,10 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   Counts counts;
   TRY_ASSIGN(counts.n_layers, config.count("num_hidden_layers", kMaxLayers));
   TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
-  const bool is_all_experts =
-      family.experts && !config.find("intermediate_size") && config.find("moe_intermediate_size");
+  TRY_ASSIGN(const auto n_dense, config.number("first_k_dense_replace"));
+  const bool is_all_experts = family.experts && !config.find("intermediate_size") &&
+                              n_dense.value_or(0) == 0 &&
+                              (config.find("moe_intermediate_size") || out.type->has_entry_keys);
   uint32_t ffn_dim = out.type->usual_ffn_factor * model_dim;
   const json::value* ffn_dims = config.find("intermediate_size");
   if (family.has_layer_kinds && ffn_dims && ffn_dims->is_array()) {
@@ -158,19 +160,22 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   counts.head_dim = model_dim / n_heads;
   if (!family.attention.is_latent && (config.find("head_dim") || counts.head_dim == 0)) {
     TRY_ASSIGN(counts.head_dim, config.count("head_dim", kMaxHeadDim));
+    if (counts.head_dim % 2 != 0 && !family.rope.is_absent) {
+      return config.unexpected_value("head_dim", "an even number");
+    }
   }
   if (family.has_layer_kinds) {
     TRY_ASSIGN(counts.head_dim, read_layer_kinds(config, {&family, out.type}, keys));
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
   TRY_ASSIGN(auto n_mtp_layers, config.number("num_nextn_predict_layers"));
-  if (!out.type->mtp->sign.empty()) {  // the tensors decide
-    out.n_left_out_layers = n_mtp_layers.value_or(0);
-    n_mtp_layers.reset();
-  }
   if (n_mtp_layers.value_or(0) > kMaxLayers) {
     return config.unexpected_value("num_nextn_predict_layers",
                                    fmt::format("at most {}", kMaxLayers));
+  }
+  if (!out.type->mtp->sign.empty()) {  // the tensors decide
+    out.n_left_out_layers = n_mtp_layers.value_or(0);
+    n_mtp_layers.reset();
   }
   if (n_mtp_layers) keys.number("nextn_predict_layers", *n_mtp_layers);
   keys.number("block_count", counts.n_layers + n_mtp_layers.value_or(0));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "format/hf/group_words.h"
+#include "format/hf/stored_types.h"
 #include "format/quoted.h"
 
 namespace kvik::hf {
@@ -23,6 +24,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr uint64_t kMaxExtent = 1 << 24;
+constexpr std::string_view kInt8[] = {"I8"};
 
 // A quantized matrix: the indices of its parts among the inputs.
 struct Matrix {
@@ -133,6 +135,7 @@ class Grouping {
                               quoted(quants.name), name_of(quants.type),
                               fmt::join(quants.shape, ", "), name_of(type), kMaxExtent));
     }
+    if (how_.is_unpacked) TRY(check_stored_type(source_, index, kInt8));
     Matrix matrix;
     matrix.quants = index;
     const uint64_t in_rows = is_row_by_row() ? quants.shape[0] : quants.shape[1];

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/hf/stored_types.h"
 #include "format/quoted.h"
 #include "tensor/element_type.h"
 
@@ -18,6 +19,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr std::string_view kBlocks = "_blocks";
+constexpr std::string_view kBytes[] = {"U8"};  // of blocks and scales
 constexpr std::string_view kScales = "_scales";
 constexpr uint64_t kBlockElements = 32;
 constexpr uint64_t kBlockNibbles = 16;  // bytes of nibbles in a block
@@ -186,6 +188,7 @@ Result<void> add_fp4(const ModelSource& base, size_t index, Plan& plan) {
                             quoted(scales_name), fmt::join(info.shape, ", "),
                             fmt::join(std::span(shape).first(3), ", "), quoted(blocks.name)));
   }
+  for (const size_t part : {index, *scales}) TRY(check_stored_type(base, part, kBytes));
   plan.tensors.push_back({*scales, Change::kFp4, is_gate_up(name)});
   const TensorInfo made = {.name = name,
                            .type = ElementType::kMXFP4,

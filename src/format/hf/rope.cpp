@@ -120,6 +120,10 @@ Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, 
   const bool is_within = scaling.find("original_max_position_embeddings") != nullptr;
   TRY_ASSIGN(const uint32_t original,
              (is_within ? scaling : config).count("original_max_position_embeddings", kMaxContext));
+  if (original == 1 && rope.n_ctx > 1) {  // its logarithm divides
+    return (is_within ? scaling : config)
+        .unexpected_value("original_max_position_embeddings", "at least 2");
+  }
   for (const auto& [key, role] : {std::pair("long_factor", TensorRole::kLongRopeDivisors),
                                   std::pair("short_factor", TensorRole::kShortRopeDivisors)}) {
     TRY_ASSIGN(const std::vector<double> divisors, scaling.reals(key));

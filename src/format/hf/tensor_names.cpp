@@ -118,6 +118,14 @@ class FolderTensors {
     return has(mtp_prefix_of(tensor) + std::string(own_name_of(tensor)));
   }
 
+  // Returns whether the tensor mixes the streams of an MTP head that has others of the kind.
+  bool is_of_stated_mix(TensorRole role) const {
+    using enum TensorRole;
+    constexpr TensorRole kMix[] = {kMtpHyperProjection, kMtpHyperBase, kMtpHyperScale};
+    return std::ranges::find(kMix, role) != std::end(kMix) &&
+           std::ranges::any_of(kMix, [&](TensorRole other) { return has_of_mtp_head(other); });
+  }
+
   // Returns the name of a tensor after its prefix.
   std::string_view own_name_of(TensorId tensor) const {
     const bool is_of_mtp = is_of_layer(tensor.role) && tensor.layer == model_.n_layers;
@@ -162,7 +170,7 @@ class FolderTensors {
       return own_name.empty() ? take_heads(spec) : stack(spec, name);
     }
     if (kind == TensorKind::kBias && spec.shape.size() == 2) return take_expert_biases(spec);
-    if (spec.is_optional && !has(name)) return {};
+    if (spec.is_optional && !has(name) && !is_of_stated_mix(role)) return {};
     if (kind == TensorKind::kLoraFactor) {
       TRY_ASSIGN(const size_t index, find(name));
       return add(lora_factors(source_, index, spec, model_.layers[spec.id.layer].attention()));

@@ -238,9 +238,71 @@ TEST(BlockFloats, experts_of_4_bits_that_cannot_be_are_refused_by_name) {
               HasSubstr("'ffn.experts.0.w1.weight' has rows of 48 4-bit floats, expected a "
                         "multiple of 32"));
   EXPECT_THAT(error_of({4, 64}, "F32", {4, 4}),
-              HasSubstr("'ffn.experts.0.w1.scale' is of type f32, expected scales of one byte"));
+              HasSubstr("'ffn.experts.0.w1.scale' is of type F32, expected F8_E8M0 or U8"));
   EXPECT_THAT(error_of({4, 64}, "F8_E8M0", {}, false),
               HasSubstr("'ffn.experts.0.w1.scale' is missing beside 'ffn.experts.0.w1.weight'"));
+}
+
+TEST(BlockFloats, types_that_are_not_the_small_floats_of_the_config_are_refused_by_name) {
+  const auto error_of = [](const std::string& name, const BlockFloats& how, const std::string& type,
+                           const std::string& of_scales) {
+    SafetensorsWriter file;
+    const uint64_t n_scales = how.has_fp4_experts                     ? 4
+                              : how.kind == BlockFloats::Kind::kNvFp4 ? 8
+                                                                      : 1;
+    const std::string scales = how.kind == BlockFloats::Kind::kNvFp4 ? ".weight_scale" : ".scale";
+    file.tensor(name + ".weight", type, {1, 64}, ones(64))
+        .tensor(name + scales, of_scales, {1, n_scales}, ones(n_scales))
+        .floats(name + ".weight_scale_2", {1}, {1});
+    return Joined(file, how).error;
+  };
+  constexpr BlockFloats kFp8{.block_rows = 1, .block_cols = 128};
+  constexpr BlockFloats kNvFp4{.kind = BlockFloats::Kind::kNvFp4};
+  for (const char* type : {"I8", "U8", "F8_E8M0", "BOOL"}) {
+    EXPECT_EQ(error_of("a", kFp8, type, "F8_E8M0"),
+              fmt::format("tensor 'a.weight' is of type {}, expected F8_E4M3", type));
+  }
+  for (const char* type : {"I8", "F8_E4M3"}) {
+    EXPECT_EQ(error_of("a", kFp8, "F8_E4M3", type),
+              fmt::format("tensor 'a.scale' is of type {}, expected F8_E8M0 or U8 or F32 or F16 or "
+                          "BF16",
+                          type));
+    EXPECT_EQ(
+        error_of("ffn.experts.0.a", kFp4Experts, "I8", type),
+        fmt::format("tensor 'ffn.experts.0.a.scale' is of type {}, expected F8_E8M0 or U8", type));
+  }
+  for (const char* type : {"F8_E4M3", "F8_E8M0"}) {
+    EXPECT_EQ(
+        error_of("ffn.experts.0.a", kFp4Experts, type, "F8_E8M0"),
+        fmt::format("tensor 'ffn.experts.0.a.weight' is of type {}, expected I8 or U8", type));
+    EXPECT_EQ(error_of("a", kNvFp4, type, "F8_E4M3"),
+              fmt::format("tensor 'a.weight' is of type {}, expected I8 or U8", type));
+  }
+  EXPECT_EQ(error_of("a", kNvFp4, "U8", "F8_E8M0"),
+            "tensor 'a.weight_scale' is of type F8_E8M0, expected F8_E4M3");
+  EXPECT_EQ(error_of("a", kFp8, "F8_E4M3", "U8"), "none");
+  EXPECT_EQ(error_of("ffn.experts.0.a", kFp4Experts, "U8", "U8"), "none");
+  EXPECT_EQ(error_of("a", kNvFp4, "U8", "F8_E4M3"), "none");
+}
+
+TEST(BlockFloats, a_missing_half_of_a_pair_is_named) {
+  constexpr BlockFloats kFp8{.block_rows = 1, .block_cols = 128};
+  for (const auto& [other, ending] :
+       {std::pair("b.scale", ".scale"), std::pair("b.weight_scale", ".weight_scale"),
+        std::pair("b.weight_scale_inv", ".weight_scale_inv")}) {
+    SafetensorsWriter file;
+    file.tensor("a.weight", "F8_E4M3", {1, 64}, ones(64))
+        .tensor("b.weight", "F8_E4M3", {1, 64}, ones(64))
+        .tensor(other, "F8_E8M0", {1, 1}, exponents({0}));
+    EXPECT_EQ(Joined(file, kFp8).error,
+              fmt::format("tensor 'a{}' is missing beside 'a.weight'", ending));
+  }
+  for (const char* name : {"ffn.experts.0.w1", "attn.wq_a"}) {
+    SafetensorsWriter file;
+    file.tensor(fmt::format("{}.scale", name), "F8_E8M0", {1, 1}, exponents({0}));
+    EXPECT_EQ(Joined(file, kFp4Experts).error,
+              fmt::format("tensor '{0}.weight' is missing beside '{0}.scale'", name));
+  }
 }
 
 TEST(BlockFloats, a_scale_without_a_matrix_stays_a_tensor) {

@@ -310,6 +310,27 @@ TEST(HfConfig, both_sets_of_a_long_rope_have_a_divisor_for_each_pair) {
               HasSubstr("expected 8 numbers"));
 }
 
+TEST(HfConfig, a_missing_size_of_minicpm5_is_named_and_not_that_of_other_layers) {
+  const auto with = [](std::string_view more) {
+    return error_of(config("minicpm5_moe", fmt::format(R"("head_dim":16,"n_routed_experts":8,
+        "num_experts_per_tok":2,"moe_intermediate_size":32,"first_k_dense_replace":1,{})",
+                                                       more)))
+        .message;
+  };
+  for (const char* key : {"intermediate_size", "moe_intermediate_size", "n_routed_experts"}) {
+    EXPECT_THAT(with(fmt::format(R"("{}":null)", key)),
+                HasSubstr(fmt::format("config.json: '{}' is missing", key)));
+  }
+  constexpr const char* kRope = R"("rope_scaling":{"type":"longrope","long_factor":[1],
+      "short_factor":[1]},"original_max_position_embeddings":512)";
+  for (const int head_dim : {1, 17}) {
+    EXPECT_EQ(with(fmt::format(R"("head_dim":{},{})", head_dim, kRope)),
+              fmt::format("config.json: 'head_dim' is {}, expected an even number", head_dim));
+  }
+  EXPECT_EQ(with(fmt::format(R"({},"original_max_position_embeddings":1)", kRope)),
+            "config.json: 'original_max_position_embeddings' is 1, expected at least 2");
+}
+
 TEST(HfConfig, scales_of_granite_become_its_keys) {
   const FolderConfig c = read(config(
       "granite",

@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "format/hf/quantization.h"
+#include "format/hf/stored_types.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
 
@@ -21,6 +23,14 @@ constexpr std::string_view kPacked = ".weight_packed";
 constexpr std::string_view kFp8Scales[] = {"_scale_inv", "_scale"};
 constexpr std::string_view kBareScale = ".scale";  // in place of ".weight", DeepSeek V4
 constexpr std::string_view kOfExperts = ".experts.";
+
+// Element types as safetensors files name them. Elements of 4 bits are pairs in bytes. Exponents
+// are bytes where the writer's library has no type for them (ModelOpt, compressed-tensors).
+using StoredTypes = std::span<const std::string_view>;
+constexpr std::string_view kE4m3[] = {"F8_E4M3"};
+constexpr std::string_view kPairs[] = {"I8", "U8"};
+constexpr std::string_view kExponents[] = {"F8_E8M0", "U8"};
+constexpr std::string_view kExponentsOrFloats[] = {"F8_E8M0", "U8", "F32", "F16", "BF16"};
 
 // Returns the type whose blocks have one scale per row; bf16 if there is none.
 ElementType fp8_type(const BlockFloats& how, uint64_t n_cols) {
@@ -42,6 +52,11 @@ class Pairing {
   Pairing(const ModelSource& base, const BlockFloats& how) : base_(base), how_(how) {
     const auto all = base.tensors();
     for (size_t i = 0; i < all.size(); ++i) by_name_.emplace(all[i].name, i);
+    has_bare_scales_ = std::ranges::any_of(all, [&](const TensorInfo& info) {
+      return is_fp8() && info.name.ends_with(kBareScale) && is_scale(info.name);
+    });
+    has_inverse_scales_ = std::ranges::none_of(
+        all, [](const TensorInfo& info) { return info.name.ends_with(".weight_scale"); });
   }
 
   Result<FloatPairs> pair() {
@@ -67,6 +82,7 @@ class Pairing {
     TensorInfo made = info;
     if (tensor.scales) {
       TRY(check_shapes(info, tensor.kind, *tensor.scales));
+      TRY(check_types(tensor, i));
       if (tensor.kind != Kind::kFp8) made.shape.back() *= 2;
       if (how_.is_packed) made.name = fmt::format("{}{}", stem_of(info.name), kWeight);
       if (tensor.kind == Kind::kNvFp4) {
@@ -74,15 +90,30 @@ class Pairing {
       }
       made.type = type_of(tensor.kind, made.shape.back());
       made.n_bytes = *bytes_of(made.type, made.shape);
-    } else if (is_fp8() && tensor.kind == Kind::kMxFp4 && info.type == ElementType::kI8) {
-      return missing(info.name.ends_with(kWeight)
-                         ? fmt::format("{}{}", stem_of(info.name), kBareScale)
-                         : fmt::format("{}{}", info.name, kFp8Scales[0]),
-                     info.name);
+    } else if (is_fp8()) {
+      TRY(check_unscaled(i));
     }
     pairs_.outputs.push_back({std::move(made), i, tensor.scales.has_value()});
     pairs_.tensors.push_back(tensor);
     return {};
+  }
+
+  // Checks that a tensor without scales needs none, and is not the scales of a missing matrix.
+  Result<void> check_unscaled(size_t index) const {
+    const std::string& name = base_.tensors()[index].name;
+    const std::string_view stored = base_.stored_type(index);
+    if (name.ends_with(kBareScale) && stored == kExponents[0]) {
+      return missing(fmt::format("{}{}", without(name, kBareScale), kWeight), name);
+    }
+    const bool is_fp4 = kind_of(name) == Kind::kMxFp4;
+    const bool is_pair = is_fp4 && std::ranges::find(kPairs, stored) != std::end(kPairs);
+    if (!is_pair && stored != kE4m3[0]) return {};
+    const bool is_bare = name.ends_with(kWeight) && (is_fp4 || has_bare_scales_);
+    const std::string scales = is_bare
+                                   ? fmt::format("{}{}", stem_of(name), kBareScale)
+                                   : name + std::string(kFp8Scales[has_inverse_scales_ ? 0 : 1]);
+    if (find(scales)) return {};  // a stack of another shape
+    return missing(scales, name);
   }
 
   ElementType type_of(Kind kind, uint64_t n_cols) const {
@@ -110,21 +141,24 @@ class Pairing {
     return find(fmt::format("{}{}", stem_of(info.name), kBareScale));
   }
 
+  static std::string_view without(std::string_view name, std::string_view ending) {
+    return name.substr(0, name.size() - ending.size());
+  }
+
   // Returns "NAME" of the tensor that has a matrix's elements.
   std::string_view stem_of(std::string_view name) const {
-    return name.substr(0, name.size() - (how_.is_packed ? kPacked : kWeight).size());
+    return without(name, how_.is_packed ? kPacked : kWeight);
   }
 
   // Returns whether the tensor is the scale of an existing matrix or stack.
   bool is_scale(std::string_view name) const {
     if (!is_fp8()) return name.ends_with(".weight_scale") || name.ends_with(of_all());
     if (name.ends_with(kBareScale)) {
-      return find(fmt::format("{}{}", name.substr(0, name.size() - kBareScale.size()), kWeight))
-          .has_value();
+      return find(fmt::format("{}{}", without(name, kBareScale), kWeight)).has_value();
     }
     return std::ranges::any_of(kFp8Scales, [&](std::string_view ending) {
       if (!name.ends_with(ending)) return false;
-      const std::string stem(name.substr(0, name.size() - ending.size()));
+      const std::string stem(without(name, ending));
       return stem.ends_with(kWeight) || find(stem);
     });
   }
@@ -167,8 +201,7 @@ class Pairing {
     const uint64_t n = scales.n_elements();
     const bool is_one_each = is_whole && (n == 1 || n == n_matrices(weight));
     if (scales.shape != expected && !is_one_each) return wrong_shape(index, expected);
-    if (scales.type == ElementType::kI8) return {};  // E8M0
-    return check_floats(index);
+    return {};
   }
 
   // Checks the scales of pairs of 4-bit floats.
@@ -180,14 +213,21 @@ class Pairing {
                   fmt::format("tensor {} has rows of {} 4-bit floats, expected a multiple of {}",
                               quoted(weight.name), n_cols, group));
     }
-    const TensorInfo& scales = base_.tensors()[index];
     std::vector<uint64_t> expected = weight.shape;
     expected.back() = n_cols / group;
-    if (scales.shape != expected) return wrong_shape(index, expected);
-    if (scales.n_bytes == scales.n_elements()) return {};
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("tensor {} is of type {}, expected scales of one byte",
-                            quoted(scales.name), name_of(scales.type)));
+    if (base_.tensors()[index].shape != expected) return wrong_shape(index, expected);
+    return {};
+  }
+
+  // Checks the types of the elements and of the scales: numbers of another kind would be read as
+  // small floats, too.
+  Result<void> check_types(const FloatMatrix& tensor, size_t index) const {
+    const bool is_fp8 = tensor.kind == Kind::kFp8;
+    TRY(check_stored_type(base_, index, is_fp8 ? StoredTypes(kE4m3) : StoredTypes(kPairs)));
+    return check_stored_type(base_, *tensor.scales,
+                             is_fp8                        ? kExponentsOrFloats
+                             : tensor.kind == Kind::kMxFp4 ? StoredTypes(kExponents)
+                                                           : StoredTypes(kE4m3));
   }
 
   Result<void> check_floats(size_t index) const {
@@ -208,6 +248,7 @@ class Pairing {
   const ModelSource& base_;
   const BlockFloats& how_;
   std::unordered_map<std::string_view, size_t> by_name_;
+  bool has_bare_scales_ = false, has_inverse_scales_ = true;  // names of kFp8
   FloatPairs pairs_;
 };
 

@@ -111,6 +111,11 @@ Result<json::value> with_entry_keys(json::value stated) {
     TRY_ASSIGN(const JsonObject config, JsonObject::of(stated, kConfigFile));
     TRY(flatten_rope(config, all));
     TRY(count_tables(config, all));
+    TRY_ASSIGN(const auto n_mtp_layers, config.number("num_nextn_predict_layers"));
+    if (n_mtp_layers.value_or(0) > kMaxLayers) {
+      return config.unexpected_value("num_nextn_predict_layers",
+                                     fmt::format("at most {}", kMaxLayers));
+    }
     TRY_ASSIGN(const auto rope_dim, config.number("qk_rope_head_dim"));
     if (rope_dim) {
       TRY_ASSIGN(const auto head_dim, config.number("head_dim"));
@@ -126,7 +131,7 @@ Result<json::value> with_entry_keys(json::value stated) {
   }
   const json::value* head_dim = all.if_contains("head_dim");
   if (head_dim && head_dim->is_null()) all.erase("head_dim");
-  all.erase("num_nextn_predict_layers");  // their tensors decide
+  all.erase("num_nextn_predict_layers");  // their tensors decide; checked above
   return json::value(std::move(all));
 }
 

@@ -92,13 +92,16 @@ Result<void> read_experts(const JsonObject& config, const FolderType& type, Gguf
   TRY(check_sparse_layers(config));
   const char* key = config.find("n_routed_experts")    ? "n_routed_experts"
                     : config.find("num_local_experts") ? "num_local_experts"
-                                                       : "num_experts";
+                    : !config.find("num_experts") && config.find("n_shared_experts")
+                        ? "n_routed_experts"
+                        : "num_experts";
   TRY_ASSIGN(const uint32_t n_experts, config.count(key, kMaxExperts));
   const char* used_key = config.find("top_k_experts") ? "top_k_experts" : "num_experts_per_tok";
   TRY_ASSIGN(const uint32_t n_used, config.count(used_key, n_experts));
   keys.number("expert_count", n_experts);
   keys.number("expert_used_count", n_used);
-  if (config.find("moe_intermediate_size")) {
+  TRY_ASSIGN(const auto n_dense, config.number("first_k_dense_replace"));
+  if (config.find("moe_intermediate_size") || n_dense.value_or(0) != 0) {
     TRY_ASSIGN(const uint32_t ffn_dim, config.count("moe_intermediate_size", kMaxDim));
     keys.number("expert_feed_forward_length", ffn_dim);
   }
