@@ -25,6 +25,10 @@ inline constexpr std::string_view kContextVariable = "X_KVIK_CONTEXT";
 // metrics, without its end. Sent for each line.
 inline constexpr std::string_view kCountersVariable = "X_KVIK_COUNTERS";
 
+// Variable in which the server of a model reports the ErrorCode, as a number, with which its load
+// failed, besides the sentence in STATUS.
+inline constexpr std::string_view kErrorVariable = "X_KVIK_ERROR";
+
 // Variable in which the server of a model reports how many responses it computes without a
 // connection. Sent when the first begins and the last ends.
 inline constexpr std::string_view kBackgroundVariable = "X_KVIK_BACKGROUND";
@@ -43,7 +47,7 @@ struct ModelStatus {
   std::string path;  // argument of open_model()
   ModelState state = ModelState::kUnloaded;
   double progress = 0;             // while it is loading: share of the weights, 0 to 1
-  std::string error;               // kFailed: one sentence
+  std::optional<Error> error;      // kFailed
   uint64_t planned_bytes = 0;      // memory while it is loaded; 0: not known yet
   uint32_t n_ctx = 0;              // context in tokens; 0: it was not loaded yet
   uint64_t kept_bytes = 0;         // memory of the KV pages kept while it is not loaded
@@ -95,6 +99,9 @@ class ModelServers {
   // Sets the time after its last use until a model is unloaded. std::nullopt: until memory is
   // needed. Holds until it is unloaded.
   virtual void set_keep_alive(const std::string& name, std::optional<Duration> keep_alive) = 0;
+
+  // Lets the next use of a model that has failed try again at once.
+  virtual void end_pause(const std::string& name) = 0;
 
   // Unloads a model as soon as no request uses it. Does nothing if it is not loaded.
   virtual void unload(const std::string& name) = 0;

@@ -41,6 +41,7 @@ class FakeModels final : public ModelServers {
     status.name = "one";
     status.state = readiness_.state;
     status.port = readiness_.port;
+    status.error = readiness_.error;
     return {status};
   }
   Result<std::string> resolve(std::string_view requested) const override {
@@ -61,7 +62,10 @@ class FakeModels final : public ModelServers {
     const MutexLock lock(mutex_);
     return keep_alives_;
   }
+  void end_pause(const std::string&) override { ++n_pauses_ended; }
   void unload(const std::string&) override {}
+
+  std::atomic<int> n_pauses_ended = 0;
 
  private:
   class Use final : public ModelUse {
@@ -359,7 +363,14 @@ TEST_F(ServerRouter, a_model_that_cannot_be_loaded_is_an_error_with_the_reason) 
     EXPECT_EQ(expect_error(got, status), status == 404 ? "model" : "");
     EXPECT_EQ(string_at(json(got.body), "/error/code"), name);
     EXPECT_EQ(string_at(json(got.body), "/error/message"), "the reason");
+    const std::string stops = status == 500 ? "false" : "";
+    EXPECT_EQ(got.header("x-should-retry"), stops);
+    EXPECT_EQ(client().post("/api/show", R"({"model":"one"})").status, status);
+    const RawResponse loaded = client().post("/v1/models/load", R"({"model":"one"})");
+    EXPECT_EQ(loaded.status, status);
+    EXPECT_EQ(loaded.header("x-should-retry"), stops);
   }
+  EXPECT_EQ(models_.n_pauses_ended, 5) << "an operator's load does not wait";
   EXPECT_EQ(expect_error(client().post("/v1/completions", R"({"model":"two"})"), 404), "model");
   expect_error(client().post("/v1/completions", "{"), 400);
 }

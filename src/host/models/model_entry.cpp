@@ -12,16 +12,36 @@
 
 #include "base/log.h"
 #include "base/quantity.h"
+#include "base/text/whole_number.h"
 #include "host/models/folder_bytes.h"
 
 namespace kvik {
 namespace {
 
+// A model whose process ends earlier is not started again at once.
+constexpr std::chrono::seconds kStable{5};
 constexpr std::chrono::seconds kRetryAfter{2};
 constexpr std::chrono::seconds kRetryAtMost{60};
 constexpr int kKilled = 128 + SIGKILL;  // exit code
 
 }  // namespace
+
+FileStamp file_stamp_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  FileStamp stamp;
+  const auto add = [&](const fs::path& file) {
+    std::error_code failed;
+    const auto changed = fs::last_write_time(file, failed);
+    if (!failed) stamp.changed = std::max(stamp.changed, changed);
+    const auto n_bytes = fs::file_size(file, failed);
+    if (!failed) stamp.n_bytes += n_bytes;
+  };
+  add(path);
+  std::error_code ignored;  // it is no folder
+  for (fs::directory_iterator file(path, ignored), end; file != end; file.increment(ignored))
+    add(file->path());
+  return stamp;
+}
 
 bool ModelEntry::has_admitted() const {
   return std::ranges::any_of(waiters, [](const auto& w) { return w->is_admitted; });
@@ -37,13 +57,15 @@ std::optional<TimePoint> ModelEntry::expires_at() const {
   return last_used + *keep_alive;
 }
 
+bool ModelEntry::is_stable(TimePoint now) const { return loaded_at + kStable < now; }
+
 ModelStatus ModelEntry::shown(TimePoint now) const {
   ModelStatus out{.name = spec.name,
                   .aliases = spec.aliases,
                   .path = spec.path,
                   .state = is_idle() && must_unload ? ModelState::kUnloading : state,
                   .progress = progress,
-                  .error = error ? error->message : "",
+                  .error = error,
                   .planned_bytes = launch ? launch->planned_bytes : 0,
                   .n_ctx = n_ctx,
                   .kept_bytes = kept_bytes,
@@ -62,6 +84,7 @@ ModelStatus ModelEntry::shown(TimePoint now) const {
 void ModelEntry::begin_load(TimePoint now) {
   is_planned = has_background = false;
   counters.clear();
+  failure = ErrorCode::kUnavailable;
   progress = 0;
   status.clear();
   load_begin = last_sign = now;
@@ -99,6 +122,20 @@ void ModelEntry::set_failed(Error reason, TimePoint now) {
   retry_at = now + std::min<Duration>(pause, kRetryAtMost);
   state = ModelState::kFailed;
   error = std::move(reason);
+}
+
+void ModelEntry::retry_if_changed() { retry_if_due(TimePoint::min()); }
+
+void ModelEntry::retry_if_due(TimePoint now) {
+  if (state != ModelState::kFailed || is_removed) return;
+  if (now < retry_at && file_stamp_of(spec.path) == file_stamp) return;
+  state = ModelState::kUnloaded;
+  error.reset();
+}
+
+Error ModelEntry::error_of_end(bool was_loading, const std::string& reason, TimePoint now) const {
+  return {was_loading ? failure : ErrorCode::kUnavailable,
+          fmt::format("{} {}: {}", spec.name, text_of_end(now), reason)};
 }
 
 std::string ModelEntry::reason_of_end(int exit_code) const {
@@ -149,6 +186,11 @@ bool ModelEntry::take_message(const std::string& name, const std::string& value,
   constexpr size_t kMaxCounterBytes = size_t{4} << 20;
   if (name == kCountersVariable && counters.size() + value.size() < kMaxCounterBytes)
     counters += value + '\n';
+  if (name == kErrorVariable) {
+    const auto number = parse_whole_number(value);
+    constexpr auto kLast = static_cast<uint64_t>(ErrorCode::kIo);
+    if (number && *number <= kLast) failure = static_cast<ErrorCode>(*number);
+  }
   if (name == kBackgroundVariable) {
     has_background = value != "0";
     last_used = now;

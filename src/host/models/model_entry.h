@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,14 @@ struct ModelWaiter {
   std::function<void()> on_change;
 };
 
+// Changes when a model's file, or one directly in its folder, is written, replaced or removed.
+struct FileStamp {
+  std::filesystem::file_time_type changed;  // the newest
+  uint64_t n_bytes = 0;                     // 0 if there is no file
+  bool operator==(const FileStamp&) const = default;
+};
+FileStamp file_stamp_of(const std::string& path);
+
 // State of a model in the ModelManager. Guarded by its mutex.
 struct ModelEntry {
   ModelSpec spec;
@@ -35,14 +44,16 @@ struct ModelEntry {
   std::optional<ModelProcess> process;
   uint16_t port = 0;
   double progress = 0;
-  std::string status;    // reported by the process last
-  std::string counters;  // reported by the process at its end
-  uint32_t n_ctx = 0;    // reported by the process; 0: not yet
+  std::string status;                           // reported by the process last
+  ErrorCode failure = ErrorCode::kUnavailable;  // of the load, reported by the process
+  std::string counters;                         // reported by the process at its end
+  uint32_t n_ctx = 0;                           // reported by the process; 0: not yet
   // The process computes responses without a connection, as it reported.
   bool has_background = false;
   std::optional<Error> error;  // kFailed
   uint32_t n_failures = 0;     // in a row
   TimePoint retry_at;          // kFailed: when it may be tried again
+  FileStamp file_stamp;        // before the last load
   TimePoint load_begin, loaded_at, last_used;
   TimePoint last_sign;       // newest message of the process
   TimePoint end_by;          // kUnloading: when the process is killed
@@ -64,6 +75,8 @@ struct ModelEntry {
   std::optional<TimePoint> expires_at() const;
 
   ModelStatus shown(TimePoint now) const;
+  // Returns whether the process has served for so long that it is started again at once.
+  bool is_stable(TimePoint now) const;
   // Returns the planned memory of the process; 0 without one.
   uint64_t process_bytes() const { return process ? launch->planned_bytes : 0; }
 
@@ -74,6 +87,12 @@ struct ModelEntry {
   void set_loaded(TimePoint now);
   // The model may be tried again after 2 s, doubled at each failure in a row, up to a minute.
   void set_failed(Error reason, TimePoint now);
+  // Ends a failure if the file has changed since the load, or also if the pause is over.
+  void retry_if_changed();
+  void retry_if_due(TimePoint now);
+  // Returns the error of a process that ended: the one that it said while it loaded, or
+  // kUnavailable.
+  Error error_of_end(bool was_loading, const std::string& reason, TimePoint now) const;
   // Returns why the process ended: as it said, because it was killed, or by its exit code.
   std::string reason_of_end(int exit_code) const;
   // Returns what happened to a process that ended: whether it was loaded, and for how long.

@@ -26,8 +26,6 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongestSleep{60};
-// A model whose process ends earlier is not started again at once.
-constexpr std::chrono::seconds kStable{5};
 
 }  // namespace
 
@@ -59,8 +57,10 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     refresh();
     const MutexLock lock(mutex_);
     std::vector<ModelStatus> all;
-    for (const EntryPtr& entry : entries_)
+    for (const EntryPtr& entry : entries_) {
+      entry->retry_if_changed();
       if (!entry->is_removed) all.push_back(entry->shown(steady_clock::now()));
+    }
     return all;
   }
 
@@ -88,6 +88,11 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
       if (const EntryPtr entry = find(name)) entry->keep_alive = keep_alive;
     }
     wake();
+  }
+
+  void end_pause(const std::string& name) {
+    const MutexLock lock(mutex_);
+    if (const EntryPtr entry = find(name)) entry->retry_at = TimePoint();
   }
 
   void unload(const std::string& name) {
@@ -189,11 +194,10 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     std::vector<pollfd> fds = {{.fd = wake_fd_.get(), .events = POLLIN, .revents = 0}};
     {
       const MutexLock lock(mutex_);
-      for (const EntryPtr& pointer : entries_) {
-        const Entry& entry = *pointer;
-        if (!entry.process) continue;
-        fds.push_back({.fd = entry.process->child().end_fd(), .events = POLLIN, .revents = 0});
-        fds.push_back({.fd = entry.process->message_fd(), .events = POLLIN, .revents = 0});
+      for (const EntryPtr& entry : entries_) {
+        if (!entry->process) continue;
+        fds.push_back({.fd = entry->process->child().end_fd(), .events = POLLIN, .revents = 0});
+        fds.push_back({.fd = entry->process->message_fd(), .events = POLLIN, .revents = 0});
       }
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now());
@@ -236,6 +240,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     const ModelState before = std::exchange(entry.state, ModelState::kUnloaded);
     entry.measure_kept();
     if (before == ModelState::kUnloading || is_stopping_) {
+      if (entry.loaded_at >= entry.load_begin) entry.n_failures = 0;
       log::info("{}: unloaded, {} of KV pages kept", entry.spec.name,
                 format_bytes(entry.kept_bytes));
       return;
@@ -246,15 +251,13 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     entry.waits_since = steady_clock::now();
     const bool was_loaded = before == ModelState::kLoaded;
     if (was_loaded) ++entry.n_crashes;
-    if (was_loaded && entry.loaded_at + kStable < steady_clock::now()) {
+    if (was_loaded && entry.is_stable(steady_clock::now())) {
       log::error("{}: {}; the next request starts it again", entry.spec.name, reason);
       entry.n_failures = 0;
       notify(entry);
       return;
     }
-    const std::string what = entry.text_of_end(steady_clock::now());
-    set_failed(entry,
-               {ErrorCode::kUnavailable, fmt::format("{} {}: {}", entry.spec.name, what, reason)});
+    set_failed(entry, entry.error_of_end(!was_loaded, reason, steady_clock::now()));
   }
 
   // Unloads models that were not used for long enough, and kills processes that do not end.
@@ -300,11 +303,9 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   // Returns the model whose requests have waited longest and that is not being loaded; null: none.
   Entry* next_to_load() REQUIRES(mutex_) {
     Entry* next = nullptr;
-    for (const EntryPtr& pointer : entries_) {
-      Entry& entry = *pointer;
-      const bool can_load = entry.state == ModelState::kUnloaded;
-      if (!can_load || !entry.has_waiting()) continue;
-      if (!next || entry.waits_since < next->waits_since) next = &entry;
+    for (const EntryPtr& entry : entries_) {
+      if (entry->state != ModelState::kUnloaded || !entry->has_waiting()) continue;
+      if (!next || entry->waits_since < next->waits_since) next = entry.get();
     }
     return next;
   }
@@ -379,6 +380,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
       next = is_stopping_ ? nullptr : next_to_load();
       if (!next || next->is_planned) return false;
       spec = next->spec;
+      next->file_stamp = file_stamp_of(spec.path);
     }
     Result<ModelLaunch> launch = options_.plan(spec);
     const MutexLock lock(mutex_);
@@ -461,10 +463,7 @@ std::unique_ptr<ModelUse> ModelManager::Impl::use(const std::string& name,
     if (!found) found = removed_model(name);
     Entry& entry = *found;
     const TimePoint now = steady_clock::now();
-    if (entry.state == ModelState::kFailed && now >= entry.retry_at) {
-      entry.state = ModelState::kUnloaded;
-      entry.error.reset();
-    }
+    entry.retry_if_due(now);
     if (!entry.has_waiting()) entry.waits_since = now;
     entry.last_used = now;
     const bool is_taken = entry.is_yielding || entry.must_unload;
@@ -495,6 +494,7 @@ std::unique_ptr<ModelUse> ModelManager::use(const std::string& name,
 void ModelManager::set_keep_alive(const std::string& name, std::optional<Duration> keep_alive) {
   impl_->set_keep_alive(name, keep_alive);
 }
+void ModelManager::end_pause(const std::string& name) { impl_->end_pause(name); }
 void ModelManager::unload(const std::string& name) { impl_->unload(name); }
 
 }  // namespace kvik

@@ -55,7 +55,8 @@ struct ModelManagerOptions {
 // the system when a model is unloaded:
 //
 // READY is the message "READY=1" of sd_notify(3), which the process sends when it serves. A failed
-// model is tried again after 2 s, doubled at each failure up to a minute.
+// model is tried again after 2 s, doubled at each failure in a row up to a minute, and at once if
+// its file has changed.
 //
 //   unloaded ──use──▶ loading ──READY──▶ loaded ──idle, memory──▶ unloading ──end──▶ unloaded
 //                        └──end──▶ failed (for a while)   └──crash──▶ unloaded
@@ -77,6 +78,7 @@ class ModelManager final : public ModelServers {
   Result<std::string> resolve(std::string_view requested) const override;
   std::unique_ptr<ModelUse> use(const std::string& name, std::function<void()> on_change) override;
   void set_keep_alive(const std::string& name, std::optional<Duration> keep_alive) override;
+  void end_pause(const std::string& name) override;
   void unload(const std::string& name) override;
 
  private:

@@ -379,7 +379,9 @@ Result<int> serve(ServeOptions options, CommandLine& line) {
   TRY_ASSIGN(const ListenSocket socket, bind(options));
   if (!has_router) {
     const auto code = serve_model(std::move(options), socket, manager, parent);
-    if (!code) manager.notify("STATUS=failed: " + code.error().message);
+    if (!code)
+      manager.notify(fmt::format("{}={}\nSTATUS=failed: {}", kErrorVariable,
+                                 std::to_underlying(code.error().code), code.error().message));
     return code;
   }
   options.server.memory_limit_bytes = options.request_memory;

@@ -43,7 +43,7 @@ json::object model_json(const ModelStatus& status, std::string_view id, bool is_
   if (status.n_ctx > 0) out["max_model_len"] = status.n_ctx;
   if (status.state == ModelState::kLoading) out["progress"] = status.progress;
   if (status.unload_s) out["unload_seconds"] = *status.unload_s;
-  if (status.state == ModelState::kFailed) out["error"] = valid_utf8(status.error);
+  if (status.error) out["error"] = valid_utf8(status.error->message);
   if (is_operator) out["path"] = valid_utf8(status.path);
   return out;
 }
@@ -63,6 +63,7 @@ class LoadReply final : public PendingReply {
  public:
   LoadReply(ModelServers& models, std::string name, bool is_operator)
       : models_(models), name_(std::move(name)), is_operator_(is_operator) {
+    models_.end_pause(name_);
     use_ = models_.use(name_, [wake = wake_] { (*wake)(); });
   }
 
@@ -74,7 +75,7 @@ class LoadReply final : public PendingReply {
     return error_ || readiness.port ? State::kDone : State::kRunning;
   }
   HttpResponse response() override {
-    if (error_) return error_response(model_error(*error_));
+    if (error_) return model_error_response(*error_);
     const std::vector<ModelStatus> all = models_.list();
     const ModelStatus* const status = find_status(all, name_);
     return json_answer(status ? model_json(*status, name_, is_operator_) : json::object());

@@ -48,6 +48,12 @@ HttpError model_error(const Error& error) {
   }
 }
 
+HttpResponse model_error_response(const Error& error) {
+  HttpResponse response = error_response(model_error(error));
+  if (response.status == 500) response.headers.emplace_back("x-should-retry", "false");
+  return response;
+}
+
 ProxyReply::ProxyReply(const ModelRouter& router, ProxiedRequest request)
     : router_(router), request_(std::move(request)) {
   if (request_.port)
@@ -168,7 +174,7 @@ void ProxyReply::report_progress(std::string& out) {
 
 HttpResponse ProxyReply::response() {
   if (has_own_head_) return event_stream();
-  if (error_) return error_response(model_error(*error_));
+  if (error_) return model_error_response(*error_);
   return {.status = head_->status,
           .body = std::move(body_),
           .content_type = head_->content_type,

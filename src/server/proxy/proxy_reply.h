@@ -47,6 +47,8 @@ struct ProxiedRequest {
 // if its file does not exist, 500 if its file cannot be used, and otherwise 503, upon which clients
 // try again.
 HttpError model_error(const Error& error);
+// The clients of OpenAI and Anthropic, which try a request with 500 again, are told not to.
+HttpResponse model_error_response(const Error& error);
 
 // A wake function that is set later than it is first needed. Any thread.
 class LateWake {

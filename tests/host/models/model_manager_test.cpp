@@ -179,6 +179,42 @@ TEST_F(Manager, AModelWhoseProcessFailsIsRefusedWithItsSentence) {
   EXPECT_EQ(state(1), ModelState::kFailed);
 }
 
+TEST_F(Manager, AFailureKeepsTheCodeThatTheProcessReports) {
+  std::string fails = serves("X_KVIK_ERROR=4\\nSTATUS=failed: the file is broken");
+  const size_t pause = fails.find("signal.pause()");
+  fails.replace(pause, std::string("signal.pause()").size(), "os._exit(1)");
+  static_assert(static_cast<int>(ErrorCode::kCorrupt) == 4);
+  start({{"a", fails}, {"b", "exit 3"}}, 1000);
+  EXPECT_EQ(wait(*manager_->use("a", nullptr)).error.value().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(wait(*manager_->use("b", nullptr)).error.value().code, ErrorCode::kUnavailable);
+}
+
+// The model cannot be loaded without its file.
+TEST_F(Manager, AModelIsTriedAtOnceIfItsFileChangesOrItsPauseIsEnded) {
+  const std::string file = testing::TempDir() + "file_of_a_model";
+  std::filesystem::remove(file);
+  start({{file, "test -s " + file + " || exit 3; " + serves()}}, kBytes);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(wait(*manager_->use(file, nullptr)).error);
+    EXPECT_TRUE(wait(*manager_->use(file, nullptr)).error);
+    EXPECT_EQ(manager_->list()[0].n_loads, i);
+    std::ofstream(file) << "x";
+    EXPECT_TRUE(wait(*manager_->use(file, nullptr)).port);
+    manager_->unload(file);
+    wait_for(0, ModelState::kUnloaded);
+    std::filesystem::remove(file);
+  }
+  const std::string other = testing::TempDir() + "other_file";
+  std::filesystem::remove(other);
+  start({{"a", "test -e " + other + " || exit 3; " + serves()}}, kBytes);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).error);
+  std::ofstream(other) << "x";
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).error) << "after a pause";
+  manager_->end_pause("a");
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  std::filesystem::remove(other);
+}
+
 TEST_F(Manager, AModelWithoutAPlanIsRefused) {
   start({{"a", serves()}}, kBytes - 1);
   EXPECT_THAT(wait(*manager_->use("a", nullptr)).error.value().message, HasSubstr("a needs"));
@@ -303,7 +339,7 @@ TEST_F(Manager, AProcessThatIsKilledFromOutsideIsNoFailedLoad) {
   start({{"a", dies}}, kBytes);
   const auto use = manager_->use("a", nullptr);
   wait_for(0, ModelState::kFailed);
-  EXPECT_THAT(manager_->list()[0].error,
+  EXPECT_THAT(manager_->list()[0].error.value().message,
               testing::MatchesRegex("a ended [0-9.]+ s after it was loaded: its process was ended "
                                     "from outside with signal 9 .*memory runs out"));
 }

@@ -110,6 +110,7 @@ Reply show_router_model(const HandlerContext& context, const HttpRequest& reques
   for (const ModelStatus& status : servers.list()) {
     if (status.name != *resolved) continue;
     if (status.state == ModelState::kLoaded) return proxy_request(context, request, body);
+    if (status.error) return model_error_response(*status.error);
     StoredModel model;
     model.name = status.name;
     return HttpResponse{.status = 200, .body = json::serialize(stored_details_json(model))};
