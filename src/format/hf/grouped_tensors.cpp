@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "catalogue/tensor_roles.h"
 #include "format/hf/group_words.h"
 #include "format/hf/stored_types.h"
 #include "format/quoted.h"
@@ -324,6 +325,17 @@ class GroupedTensors final : public TensorTransform {
 };
 
 }  // namespace
+
+BiasNames bias_names(const FolderType& type, const ModelConfig& model) {
+  BiasNames names;
+  const TensorTable table(model);
+  for (const TensorSpec& spec : table.all()) {
+    const TensorRole role = spec.id.role;
+    if (kind_of(role) != TensorKind::kBias) continue;
+    (spec.is_optional ? names.optional : names.required).insert(folder_name(type, role));
+  }
+  return names;
+}
 
 Result<void> group_tensors(ModelSource& source, const Quantization& how, const BiasNames& biases) {
   TRY_ASSIGN(auto grouped, Grouping(source.top(), how, biases).run());

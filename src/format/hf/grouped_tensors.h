@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "catalogue/family.h"
+#include "catalogue/model_config.h"
 #include "format/hf/quantization.h"
 #include "format/model_source.h"
 
@@ -13,6 +15,7 @@ namespace kvik::hf {
 struct BiasNames {
   std::set<std::string_view> required, optional;
 };
+BiasNames bias_names(const FolderType& type, const ModelConfig& model);
 
 // Combines the tensors of each quantized matrix, "NAME.qweight" with ".qzeros", ".scales" and
 // ".g_idx" (if columns are sorted by activation), into one tensor "NAME.weight" of integer groups

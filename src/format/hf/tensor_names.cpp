@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -468,17 +467,6 @@ class FolderTensors {
   std::vector<ArrangedTensor> arranged_;
   bool is_incomplete_ = false;
 };
-
-BiasNames bias_names(const FolderType& type, const ModelConfig& model) {
-  BiasNames names;
-  const TensorTable table(model);
-  for (const TensorSpec& spec : table.all()) {
-    const TensorRole role = spec.id.role;
-    if (kind_of(role) != TensorKind::kBias) continue;
-    (spec.is_optional ? names.optional : names.required).insert(folder_name(type, role));
-  }
-  return names;
-}
 
 }  // namespace
 

@@ -40,7 +40,8 @@ bool is_vendor_tool(const json::object& tool) {
   return !is_ours && is_absent(tool, "input_schema");
 }
 
-// A stream has whole calls, as Anthropic's has, unless a tool asks for arguments as they arrive.
+// A stream has whole calls, because Anthropic's client completes JSON that breaks off, unless a
+// tool asks for arguments as they arrive.
 Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest& chat,
                         CompletionCall& call) {
   call.holds_calls = true;
