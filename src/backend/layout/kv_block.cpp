@@ -11,8 +11,8 @@ size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 uint32_t n_groups_of(uint32_t n_dims, uint32_t group) { return (n_dims + group - 1) / group; }
 
-size_t block_number(const KvTarget& kv, uint32_t kv_head) {
-  return size_t{kv.layer} * kv.geometry.n_kv_heads + kv_head;
+size_t offset_of(const KvBlockLayout& layout, uint32_t layer, uint32_t kv_head) {
+  return size_t{layer} * layout.n_kv_heads * layout.head_bytes() + kv_head * layout.head_stride();
 }
 
 }  // namespace
@@ -54,16 +54,20 @@ size_t KvBlockLayout::v_bytes() const {
   return kPageTokens * row_bytes(value_type(), round_up(head_dim, kLanes));
 }
 
+// The distance from K to V is then the same for all heads.
+bool KvBlockLayout::has_values_apart() const {
+  return type == KvType::kInt8 && latent_dim == 0 && k_bytes() == v_bytes();
+}
+
 size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs) {
   return n_pairs * (round_up(layout.value_dim(), kLanes) + 2);
 }
 
-// A page consists of blocks, [layers][KV heads], each with one head's K and V.
 size_t block_offset(const KvTarget& kv, uint32_t kv_head) {
-  return block_number(kv, kv_head) * layout_of(kv.geometry).head_bytes();
+  return offset_of(layout_of(kv.geometry), kv.layer, kv_head);
 }
 size_t open_block_offset(const KvTarget& kv, uint32_t kv_head) {
-  return block_number(kv, kv_head) * layout_of(kv.geometry).open_layout().head_bytes();
+  return offset_of(layout_of(kv.geometry).open_layout(), kv.layer, kv_head);
 }
 
 void check_runs(const KvTarget& kv, uint32_t n_rows) {

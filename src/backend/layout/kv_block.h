@@ -37,9 +37,16 @@ struct KvBlockLayout {
   uint32_t head_dim;
   uint32_t latent_dim = 0;       // 0: K and V are separate
   bool keys_by_channel = false;  // int4 K with a step for each dimension instead of each token
+  uint32_t n_kv_heads = 1;       // of a layer
   size_t k_bytes() const;        // bytes of one head's K in one page
   size_t v_bytes() const;
-  size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
+  size_t head_bytes() const { return k_bytes() + v_bytes(); }
+  // Returns whether a layer's part of a page is K of all heads, then V of all heads, so that several
+  // heads are read as long runs of memory. Otherwise V of each head follows its K.
+  bool has_values_apart() const;
+  // Return the bytes from a head's K to its V, and to the next head's K.
+  size_t value_offset() const { return has_values_apart() ? n_kv_heads * k_bytes() : k_bytes(); }
+  size_t head_stride() const { return has_values_apart() ? k_bytes() : head_bytes(); }
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
   // Return the types in which K and V are stored.
   KvType key_type() const { return kvik::key_type(type); }
@@ -53,7 +60,9 @@ struct KvBlockLayout {
   // Returns whether K is rotated before quantization.
   bool rotates_keys() const { return key_type() == KvType::kInt4 && !keys_by_channel; }
   // Returns the layout of the open pages that go with pages of this layout.
-  KvBlockLayout open_layout() const { return {kOpenType, head_dim, latent_dim}; }
+  KvBlockLayout open_layout() const {
+    return {kOpenType, head_dim, latent_dim, false, n_kv_heads};
+  }
 };
 
 // Returns the number of floats in the partial results of n pairs of a row and a query head. The
@@ -61,7 +70,8 @@ struct KvBlockLayout {
 size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs);
 
 inline KvBlockLayout layout_of(const KvGeometry& geometry) {
-  return {geometry.type, geometry.head_dim, geometry.latent_dim, geometry.keys_by_channel};
+  return {geometry.type, geometry.head_dim, geometry.latent_dim, geometry.keys_by_channel,
+          geometry.n_kv_heads};
 }
 
 // Return the offset of one head's K in a page and in an open page, in bytes.

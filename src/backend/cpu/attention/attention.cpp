@@ -21,9 +21,14 @@ constexpr size_t kItemsPerThread = 4;
 // this, but not into parts of fewer heads than kLeastPartHeads: each part reads all of K and V.
 constexpr size_t kLeastItemsPerThread = 2;
 constexpr uint32_t kLeastPartHeads = 16;
+// Limits of the KV heads that are processed together: pairs of a row and a query head, which fit
+// into one block of the kernel, and bytes of K and V of a split. Those of two splits must fit into a
+// second-level cache.
+constexpr uint32_t kMaxHeadPairs = 48;
+constexpr size_t kHeadsBytes = size_t{300} << 10;
 // Limits of a wave, the splits between two merges. They bound the partial results for any context
 // length.
-constexpr uint32_t kMaxWaveSplits = 32;
+constexpr uint32_t kMaxWaveSplits = 128;
 constexpr size_t kWaveFloats = size_t{1} << 20;
 
 SplitRange common(SplitRange a, SplitRange b) {
@@ -43,7 +48,7 @@ Attention::Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool
 
 void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
   if (shape.selected) return run_selected(kv, shape, q, out);
-  run_rows(kv, shape, q, out, {});
+  run_rows(kv, layout_of(kv.geometry), shape, q, out, {});
 }
 
 // In each run, the first rows are those that could attend to so few tokens that they attend to all.
@@ -70,7 +75,8 @@ void Attention::run_selected(const KvTarget& kv, AttentionShape shape, Rows q, R
     full_runs_.back().n_rows = n_full;
   }
   if (!full_runs_.empty()) {
-    run_rows({.geometry = kv.geometry, .layer = kv.layer, .runs = full_runs_}, shape, q, out, {});
+    const KvTarget full = {.geometry = kv.geometry, .layer = kv.layer, .runs = full_runs_};
+    run_rows(full, layout_of(kv.geometry), shape, q, out, {});
   }
   if (kv.geometry.latent_dim != 0) {
     run_copies(kv, shape, q, out);
@@ -85,7 +91,8 @@ void Attention::run_copies(const KvTarget& kv, const AttentionShape& shape, Rows
   for (size_t first = 0; first < selecting_rows_.size(); first += copies_.n_rows_max()) {
     const auto rest = std::span<const SelectingRow>(selecting_rows_).subspan(first);
     copies_.gather(kv, *shape.selected, rest.first(std::min(rest.size(), copies_.n_rows_max())));
-    run_rows(copies_.target(), all, q, out, copies_.rows());
+    const KvTarget copies = copies_.target();
+    run_rows(copies, layout_of(copies.geometry), all, q, out, copies_.rows());
   }
 }
 
@@ -101,7 +108,7 @@ void Attention::run_tables(const KvTarget& kv, const AttentionShape& shape, Rows
   for (size_t first = 0; first < selecting_rows_.size(); first += n_at_once) {
     const auto rest = std::span<const SelectingRow>(selecting_rows_).subspan(first);
     tables_.list(kv, selected, shape.window, rest.first(std::min(rest.size(), n_at_once)));
-    run_rows(tables_.target(), all, q, out, tables_.rows());
+    run_rows(tables_.target(), layout_of(kv.geometry), all, q, out, tables_.rows());
   }
 }
 
@@ -133,14 +140,15 @@ void Attention::run_entries(const KvTarget& kv, const EntryTarget& entries,
   for (size_t first = 0; first < entry_rows_.size(); first += entries_.n_rows_max()) {
     const auto rest = std::span<const EntryRow>(entry_rows_).subspan(first);
     entries_.gather(kv, entries, rest.first(std::min(rest.size(), entries_.n_rows_max())));
-    run_rows(entries_.target(), all, q, out, {});
+    const KvTarget copies = entries_.target();
+    run_rows(copies, layout_of(copies.geometry), all, q, out, {});
   }
 }
 
-void Attention::run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out,
+void Attention::run_rows(const KvTarget& kv, const KvBlockLayout& layout,
+                         const AttentionShape& shape, Rows q, Rows out,
                          std::span<const SelectedRow> selected) {
-  Call call{kv, shape, shape.n_heads / kv.geometry.n_kv_heads};
-  const KvBlockLayout layout = layout_of(kv.geometry);
+  Call call{kv, layout, shape, shape.n_heads / kv.geometry.n_kv_heads};
   for (Buffer& scratch : scratch_) {
     grow(scratch, kernels_.scratch_floats(layout, call.group) * sizeof(float), memory_);
   }
@@ -163,7 +171,7 @@ void Attention::divide_heads(Call& call) const {
     call.group /= 2;
     call.n_parts *= 2;
   }
-  call.row_floats = partial_floats(layout_of(call.kv.geometry), call.group);
+  call.row_floats = partial_floats(call.layout, call.group);
 }
 
 // Sets what the rows read. A row of one KV head begins at this head's columns.
@@ -284,7 +292,8 @@ void Attention::list_slices(const Call& call, Rows q, Rows out) {
 
 // Moves slices between whole_ and to_split_. If there are too few slices for the threads, all are
 // split, provided that they attend to more than one split. Otherwise those of short runs are split
-// if some of them share pages. Slices that attend only to their open pages cannot be split.
+// if some of them share pages, or if several KV heads are processed together. Slices that attend
+// only to their open pages cannot be split.
 void Attention::choose_slices_to_split(const Call& call) {
   const uint32_t window = call.shape.window;
   const auto sees_no_split = [&](const RowSlice& slice) {
@@ -306,7 +315,7 @@ void Attention::choose_slices_to_split(const Call& call) {
   } else {
     keep_whole();
     plan_.group(to_split_, window, n_unit_rows);
-    if (plan_.shares()) return;
+    if (plan_.shares() || heads_at_once(call, plan_.units().size()) > 1) return;
   }
   whole_.insert(whole_.end(), to_split_.begin(), to_split_.end());
   to_split_.clear();
@@ -314,7 +323,7 @@ void Attention::choose_slices_to_split(const Call& call) {
 
 AttendTask Attention::task(const Call& call, uint32_t head, uint32_t thread) const {
   const KvGeometry& geometry = call.kv.geometry;
-  return {.layout = layout_of(geometry),
+  return {.layout = call.layout,
           .block_offset = block_offset(call.kv, head / call.n_parts),
           .pages = nullptr,
           .rows = nullptr,
@@ -373,31 +382,53 @@ void Attention::run_waves(const Call& call) {
 // Computes the first n_whole items of slices that are not split, then all units of a wave.
 void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole) {
   const size_t n_heads = call.n_heads();
-  const size_t n_items = (wave.end_unit - wave.first_unit) * n_heads;
   const std::span<const SplitUnit> units = plan_.units().subspan(wave.first_unit);
+  const size_t n_units = wave.end_unit - wave.first_unit;
+  const uint32_t n_joined = heads_at_once(call, n_units);
+  const size_t n_sets = n_heads / n_joined;
+  const size_t n_items = n_units * n_sets;
   pool_.run(n_whole + n_items, [&](size_t index, uint32_t thread) {
     if (index < n_whole) return attend_whole(call, index, thread);
     const size_t item = index - n_whole;
-    const SplitUnit& unit = units[item / n_heads];
-    const auto head = static_cast<uint32_t>(item % n_heads);
+    const SplitUnit& unit = units[item / n_sets];
+    const auto head = static_cast<uint32_t>(item % n_sets * n_joined);
     AttendTask t = task(call, head, thread);
     t.pages = unit.pages;
     t.rows = &plan_.rows()[unit.first_row];
     t.n_rows = unit.n_rows;
+    t.n_kv_heads = n_joined;
     KeysAhead ahead;
     // Usually the same thread computes the next item.
     if (const size_t next = item + 1; next < n_items) {
-      const SplitUnit& unit_ahead = units[next / n_heads];
+      const SplitUnit& unit_ahead = units[next / n_sets];
       ahead = {.pages = unit_ahead.pages + size_t{unit_ahead.split} * kSplitTokens / kPageTokens,
                .n_pages = unit_ahead.n_pages,
-               .block_offset =
-                   block_offset(call.kv, static_cast<uint32_t>(next % n_heads) / call.n_parts)};
+               .block_offset = block_offset(
+                   call.kv, static_cast<uint32_t>(next % n_sets * n_joined) / call.n_parts)};
     }
     const size_t row_before = unit.first_row - units.front().first_row;
     kernels_.attend_split(
         t, unit.split, ahead,
         partials_.floats() + (row_before * n_heads + head * unit.n_rows) * call.row_floats);
   });
+}
+
+// Several KV heads of a decoding row are processed together if there are enough items for the
+// threads: the K, and the V, of adjacent heads are adjacent, and runs of 8 KiB and more are read
+// faster. int4 K is bound by arithmetic.
+uint32_t Attention::heads_at_once(const Call& call, size_t n_units) const {
+  if (call.n_parts > 1 || !call.layout.has_values_apart()) return 1;
+  const auto has_one_row = [](const RowSlice& slice) { return slice.rows.size() == 1; };
+  if (plan_.shares() || !std::ranges::all_of(to_split_, has_one_row)) return 1;
+  const uint32_t n_heads = call.kv.geometry.n_kv_heads;
+  const size_t split_bytes = call.layout.head_bytes() * kSplitTokens / kPageTokens;
+  for (uint32_t n = n_heads; n > 1; --n) {
+    if (n_heads % n == 0 && n * call.group <= kMaxHeadPairs && n * split_bytes <= kHeadsBytes &&
+        n_units * (n_heads / n) >= kItemsPerThread * pool_.n_threads()) {
+      return n;
+    }
+  }
+  return 1;
 }
 
 void Attention::merge_wave(const Call& call, const Wave& wave) {

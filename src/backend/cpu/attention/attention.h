@@ -45,6 +45,7 @@ class Attention {
   // Parameters of a call that all its tasks have in common.
   struct Call {
     const KvTarget& kv;
+    const KvBlockLayout& layout;
     const AttentionShape& shape;
     uint32_t group;  // query heads that are computed together: those of a KV head, or of a part
     uint32_t n_parts = 1;   // of the query heads of a KV head
@@ -66,9 +67,10 @@ class Attention {
   void run_selected(const KvTarget& kv, AttentionShape shape, Rows q, Rows out);
   void run_copies(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
   void run_tables(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
-  // Computes the rows of `kv`. `selected`, if not empty, has what each of them reads.
-  void run_rows(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out,
-                std::span<const SelectedRow> selected);
+  // Computes the rows of `kv`. layout: that of the pages, which may hold more KV heads than the
+  // geometry has. `selected`, if not empty, has what each of the rows reads.
+  void run_rows(const KvTarget& kv, const KvBlockLayout& layout, const AttentionShape& shape,
+                Rows q, Rows out, std::span<const SelectedRow> selected);
   void list_slices(const Call& call, Rows q, Rows out);
   void narrow_rows(const Call& call, std::span<const SelectedRow> selected);
   void choose_slices_to_split(const Call& call);
@@ -76,6 +78,8 @@ class Attention {
   void run_waves(const Call& call);
   void attend_units(const Call& call, const Wave& wave, size_t n_whole);
   void merge_wave(const Call& call, const Wave& wave);
+  // Returns the number of KV heads that an item of work of n_units units processes.
+  uint32_t heads_at_once(const Call& call, size_t n_units) const;
   uint32_t wave_splits(const Call& call) const;
   void attend_whole(const Call& call, size_t item, uint32_t thread);
   AttendTask task(const Call& call, uint32_t head, uint32_t thread) const;

@@ -229,13 +229,14 @@ inline void for_blocks(const AttendTask& task, Function function) {
   float* partials = queries + query_floats(task.layout);
   float* scales = partials + 2 * block_partial;
   float* spare = scales + level_scale_floats();
+  const uint32_t n_heads = task.n_kv_heads;
   const uint32_t n_pairs = task.n_rows * task.group;
   for (uint32_t first = 0; first < n_pairs; first += kBlockPairs) {
     const uint32_t n = lesser(kBlockPairs, n_pairs - first);
     Block block = {.task = task,
                    .first_pair = first,
                    .n_pairs = n,
-                   .n_chunks = (n + tile_rows - 1) / tile_rows,
+                   .n_chunks = n_heads * ((n / n_heads + tile_rows - 1) / tile_rows),
                    .n_dim_blocks = n_dim_blocks,
                    .queries = queries,
                    .scores = task.scratch,
@@ -284,8 +285,31 @@ inline void attend(const AttendTask& task) {
   });
 }
 
+// Several KV heads are processed as if all their query heads belonged to one.
+inline void attend_heads_split(const AttendTask& task, uint32_t split, const KeysAhead& ahead,
+                               float* partial) {
+  AttendTask joined = task;
+  joined.group *= task.n_kv_heads;
+  for_blocks(joined, [&](Block& block) {
+    if (common(block.visible_to_any(), tokens_of_split(split)).empty()) return;
+    take_queries(block);
+    block.ahead = ahead;
+    attend_block_split(block, split);
+    const uint32_t padded_dim = block.padded_dim();
+    for (uint32_t head = 0; head < task.n_kv_heads; ++head) {
+      const size_t floats = size_t{task.group} * (padded_dim + 2);
+      const Partial to = partial_at(partial + head * floats, task.group, padded_dim);
+      const Partial from = from_pair(block.split, head * task.group, padded_dim);
+      __builtin_memcpy(to.sums, from.sums, task.group * padded_dim * sizeof(float));
+      __builtin_memcpy(to.top, from.top, task.group * sizeof(float));
+      __builtin_memcpy(to.total, from.total, task.group * sizeof(float));
+    }
+  });
+}
+
 inline void attend_split(const AttendTask& task, uint32_t split, const KeysAhead& ahead,
                          float* partial) {
+  if (task.n_kv_heads > 1) return attend_heads_split(task, split, ahead, partial);
   const uint32_t n_pairs = task.n_rows * task.group;
   for_blocks(task, [&](Block& block) {
     if (common(block.visible_to_any(), tokens_of_split(split)).empty()) return;

@@ -38,60 +38,104 @@ inline Partial from_pair(Partial p, uint32_t pair, uint32_t padded_dim) {
 // Maximum number of groups of dimensions of a head: see group_dims.
 constexpr uint32_t kMaxGroups = 8;
 
-// Data that is read next, on several pages. It is prefetched into the second-level cache in steps,
-// while other data is processed: a core has few reads from memory in progress, so that reads in
-// bursts make it wait, and those of one page follow each other too closely.
+// n_bytes of memory at the same place of each of several pages.
+struct PageRuns {
+  const std::byte* const* pages = nullptr;
+  uint32_t n_pages = 0;
+  size_t offset = 0;  // in a page
+  size_t n_bytes = 0;
+};
+
+// kByPages: four pages at the same time. kAscending: in the order of addresses, and again a few
+// lines later, because a core drops prefetches while too many are in progress. This is best for
+// runs of several KiB, that for shorter ones.
+enum class ReadOrder { kByPages, kAscending };
+
+// Memory that is read next. It is prefetched into the second-level cache in steps, while other data
+// is processed: a core has few reads from memory in progress, so that reads in bursts make it wait.
+template <ReadOrder kOrder>
 class ReadAhead {
  public:
-  static constexpr uint32_t kStreams = 4;  // pages that are read at the same time
-
-  ReadAhead() = default;
-  // Reads n_bytes of each page in about n_steps steps. Without pages, steps read `idle`.
-  ReadAhead(const KeysAhead& ahead, size_t n_bytes, size_t n_steps, const std::byte* idle)
-      : ahead_(ahead), n_bytes_(n_bytes), streams_{idle, idle, idle, idle} {
-    const size_t stride = ahead.n_pages * n_bytes / (n_steps + 1) / 8 * 8 + 8;
+  // Reads `first`, then `second`, in about n_steps steps, but at most a line in each. Further steps
+  // read `idle`.
+  ReadAhead(const PageRuns& first, const PageRuns& second, size_t n_steps, const std::byte* idle)
+      : runs_(first), later_(second), streams_{idle, idle, idle, idle} {
+    const size_t n_bytes = first.n_pages * first.n_bytes + second.n_pages * second.n_bytes;
+    const size_t stride = n_bytes / (n_steps + 1) / 8 * 8 + 8;
     stride_ = stride < 64 ? stride : 64;
-    next_pages();
+    next_runs();
   }
 
   // Consecutive steps; i counts from 0.
   struct Steps {
-    const std::byte* streams[kStreams];
-    size_t at, stride;
+    const std::byte* streams[4];
+    size_t at, round;
     [[gnu::always_inline]] void step(uint32_t i) {
       __builtin_prefetch(streams[i % kStreams] + at, 0, 2);
-      if (i % kStreams == kStreams - 1) at += stride;
+      if (i % kStreams == kStreams - 1) at += round;
     }
   };
   // Returns the next n steps.
   [[gnu::always_inline]] Steps take(uint32_t n) {
-    const Steps steps = {{streams_[0], streams_[1], streams_[2], streams_[3]}, at_, stride_};
-    at_ += n / kStreams * stride_;
-    if (__builtin_expect(at_ >= n_bytes_, 0)) next_pages();
+    const Steps steps = {{streams_[0], streams_[1], streams_[2], streams_[3]}, at_, round_};
+    if constexpr (kOrder == ReadOrder::kAscending) read_again(n);
+    at_ += n / kStreams * round_;
+    if (__builtin_expect(at_ >= runs_.n_bytes, 0)) next_runs();
     return steps;
+  }
+  // Returns whether there are steps at weight t of a row: at sixteen of 32, if lines are prefetched
+  // twice.
+  bool reads_at_weight(uint32_t t) const {
+    return kOrder == ReadOrder::kByPages || t % (2 * kLanes) == 0;
+  }
+  // Reads what the steps have not reached.
+  void finish() {
+    while (round_ != 0) {
+      for (; at_ < runs_.n_bytes; at_ += round_) {
+        for (const std::byte* stream : streams_) __builtin_prefetch(stream + at_, 0, 2);
+      }
+      next_runs();
+    }
   }
 
  private:
-  // After the last page, the steps stay where they are.
-  void next_pages() {
-    at_ = 0;
-    if (ahead_.n_pages == 0) {
-      stride_ = 0;
-      return;
-    }
-    const uint32_t n = lesser(kStreams, ahead_.n_pages);
-    for (uint32_t i = 0; i < kStreams; ++i) {
-      const std::byte* page = ahead_.pages[i < n ? i : 0];
-      if (page != nullptr) streams_[i] = page + ahead_.block_offset;
-    }
-    ahead_.pages += n;
-    ahead_.n_pages -= n;
+  static constexpr uint32_t kStreams = 4;
+  static constexpr size_t kDistance = 512;  // bytes between the two prefetches of a line
+
+  [[gnu::always_inline]] void read_again(uint32_t n) const {
+    const std::byte* from = streams_[0] + (at_ < kDistance ? 0 : at_ - kDistance);
+    for (uint32_t i = 0; i < n; ++i) __builtin_prefetch(from + i * stride_, 0, 2);
   }
 
-  KeysAhead ahead_ = {};
-  size_t n_bytes_ = 0;
-  const std::byte* streams_[kStreams] = {};
+  // After the last page, the steps stay where they are.
+  void next_runs() {
+    at_ = 0;
+    while (runs_.n_pages > 0 || later_.n_pages > 0) {
+      if (runs_.n_pages == 0) {
+        runs_ = later_;
+        later_ = {};
+      }
+      constexpr bool kIsAscending = kOrder == ReadOrder::kAscending;
+      const uint32_t n = kIsAscending ? 1 : lesser(kStreams, runs_.n_pages);
+      bool any = false;
+      for (uint32_t i = 0; i < kStreams; ++i) {
+        const std::byte* page = runs_.pages[i < n ? i : 0];
+        if (page == nullptr) continue;
+        any = true;
+        streams_[i] = page + runs_.offset + (kIsAscending ? i * stride_ : 0);
+      }
+      runs_.pages += n;
+      runs_.n_pages -= n;
+      round_ = kIsAscending ? kStreams * stride_ : stride_;
+      if (any) return;
+    }
+    stride_ = round_ = 0;
+  }
+
+  PageRuns runs_, later_;
+  const std::byte* streams_[kStreams];
   size_t at_ = 0, stride_ = 0;
+  size_t round_ = 0;  // bytes after which a stream continues; 0: all is read
 };
 
 // Up to kBlockPairs pairs and their results so far. The floats are in the task's scratch memory, or
@@ -142,6 +186,10 @@ struct Block {
     const QueryRow& of = task.rows[row(pair)];
     const uint32_t page = (is_open ? of.position : split.begin) / kPageTokens;
     return of.masks != nullptr ? of.masks + page : nullptr;
+  }
+  // Returns the scores of a chunk. Chunks of several KV heads have their scores at the same time.
+  float* scores_of(Chunk c) const {
+    return task.n_kv_heads > 1 ? scores + size_t{c.begin} * kScoreStride : scores;
   }
   uint32_t padded_dim() const { return n_dim_blocks * kLanes; }
   uint32_t column(uint32_t pair) const {

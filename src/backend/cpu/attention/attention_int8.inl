@@ -153,9 +153,9 @@ struct KeyTile {
 // have long iterations, because GCC 12 moves all sums to other registers and back in each
 // iteration.
 template <uint32_t kSteps, uint32_t M, uint32_t N>
-inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step, ReadAhead& ahead,
+inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step, auto& ahead,
                      IntSums (&sums)[M][N]) {
-  ReadAhead::Steps steps = ahead.take(kSteps * N);
+  auto steps = ahead.take(kSteps * N);
 #pragma GCC unroll 8
   for (size_t k = step; k < step + kSteps; ++k) {
     KeyBytes keys[N];
@@ -203,7 +203,7 @@ inline void write_scores(const ScoredQueries& q, uint32_t m, IntSums sums, const
 // [words][M][4]; scores: row m at m · kScoreStride, tile n at 16 n.
 template <uint32_t M, uint32_t N>
 inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words words,
-                            ReadAhead& ahead, float* scores) {
+                            auto& ahead, float* scores) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
@@ -224,7 +224,7 @@ inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words 
 
 template <uint32_t M>
 inline void score_int8_tiles(const ScoredQueries& q, const KeyTile* tiles, uint32_t n_tiles,
-                             Words words, ReadAhead& ahead, float* scores) {
+                             Words words, auto& ahead, float* scores) {
   constexpr uint32_t kMost = kInt8Vectors<M>;
   uint32_t t = 0;
   for (; t + kMost <= n_tiles; t += kMost) {
@@ -238,7 +238,7 @@ inline void score_int8_tiles(const ScoredQueries& q, const KeyTile* tiles, uint3
 // The same with the tiles of a matrix unit. queries: [M][row_bytes]
 template <uint32_t M, class Tiles>
 inline void score_by_tiles(const ScoredQueries& q, size_t row_bytes, const KeyTile* tiles,
-                           uint32_t n_tiles, Words words, ReadAhead& ahead, float* scores) {
+                           uint32_t n_tiles, Words words, auto& ahead, float* scores) {
   constexpr uint32_t N = Tiles::kColumns;
   for (uint32_t t = 0; t < n_tiles; t += N) {
     const uint32_t n_columns = lesser(N, n_tiles - t);
@@ -249,7 +249,7 @@ inline void score_by_tiles(const ScoredQueries& q, size_t row_bytes, const KeyTi
     alignas(64) typename Tiles::Sums sums;
     const uint32_t n_steps = 4 * (words.end - words.begin) / Tiles::kDims;
     Tiles::multiply_keys(q.levels + 4 * words.begin, row_bytes, keys, n_steps, sums);
-    ReadAhead::Steps steps = ahead.take(kTileSteps * N);
+    auto steps = ahead.take(kTileSteps * N);
     for (uint32_t n = 0; n < n_columns; ++n) {
 #pragma GCC unroll 8
       for (uint32_t m = 0; m < M; ++m) {
@@ -264,7 +264,7 @@ inline void score_by_tiles(const ScoredQueries& q, size_t row_bytes, const KeyTi
 
 template <class Tiles, uint32_t M>
 inline void score_rows(const ScoredQueries& q, const KvBlockLayout& layout, const KeyTile* tiles,
-                       uint32_t n_tiles, Words words, ReadAhead& ahead, float* scores) {
+                       uint32_t n_tiles, Words words, auto& ahead, float* scores) {
   if constexpr (M <= Tiles::kRows && M >= Tiles::kLeastRows) {
     if (scores_by_tiles(layout, M)) {
       return score_by_tiles<M, Tiles>(q, key_dims(layout), tiles, n_tiles, words, ahead, scores);
@@ -273,15 +273,15 @@ inline void score_rows(const ScoredQueries& q, const KvBlockLayout& layout, cons
   score_int8_tiles<M>(q, tiles, n_tiles, words, ahead, scores);
 }
 
-// Computes the scores of a chunk for one group of dimensions.
-inline void score_int8_group(const Block& block, Chunk chunk, Range split, const LevelSplit& levels,
-                             uint32_t group, ReadAhead& ahead) {
+// Computes the scores of a chunk against some tokens of the split, for one group of dimensions.
+inline void score_int8_group(const Block& block, Chunk chunk, Range split, Range tokens,
+                             const LevelSplit& levels, uint32_t group, auto& ahead) {
   const KvBlockLayout& layout = block.task.layout;
   const uint32_t dims = key_dims(layout);
   const size_t tile_bytes = size_t{dims} * kLanes;
   const uint32_t group_words = (layout.key_group_dims() + 3) / 4;
   const Words words = {group * group_words, lesser((group + 1) * group_words, dims / 4)};
-  const Range seen = tiles_of(common(block.visible_to_any(chunk), split));
+  const Range seen = tiles_of(common(block.visible_to_any(chunk), tokens));
   const uint32_t first_tile = split.begin / kLanes;
   KeyTile tiles[kSplitTokens / kLanes];
   for (uint32_t t = seen.begin - first_tile; t < seen.end - first_tile; ++t) {
@@ -296,7 +296,7 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
       .minus_128_levels = block.minus_128_levels[group] + chunk.begin,
       .scales = block.group_scale[group] + chunk.begin};
   const uint32_t n_tiles = seen.end - seen.begin;
-  float* scores = block.scores + (seen.begin - first_tile) * kLanes;
+  float* scores = block.scores_of(chunk) + (seen.begin - first_tile) * kLanes;
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
     score_rows<MatrixTiles, m.value>(queries, layout, tiles, n_tiles, words, ahead, scores);
   });
@@ -313,58 +313,125 @@ inline Range blocks_of_group(const Block& block, uint32_t group) {
   return {group * n_blocks, lesser((group + 1) * n_blocks, block.n_dim_blocks)};
 }
 
-// Returns the data of the next split, to be read in the steps of this one.
-inline ReadAhead read_ahead_of(const Block& block, Range pages) {
-  const KvBlockLayout& layout = block.task.layout;
-  const size_t n_tokens = size_t{pages.end - pages.begin} * kPageTokens;
-  const size_t of_products =
-      uses_tiles(block.largest_chunk())
-          ? kTileSteps * (1 + value_dims(layout) / 64) * block.n_chunks / kLanes
-          : (size_t{key_dims(layout)} + value_dims(layout)) / 64 * block.n_chunks;
-  const size_t of_weights = block.n_pairs * (kWeightSteps + kLevelSteps) / kLanes;
-  return {block.ahead, layout.head_bytes(), n_tokens * (of_products + of_weights),
-          reinterpret_cast<const std::byte*>(block.scores)};
+// Returns the pages [begin, end) of a split that contain some tokens of it.
+inline Range pages_of(Range split, Range tokens) {
+  const uint32_t first = split.begin / kPageTokens;
+  return {tokens.begin / kPageTokens - first, (tokens.end - 1) / kPageTokens + 1 - first};
 }
 
+// Return the number of steps of ReadAhead in the scores of a split's pages, in their weights and in
+// their sums.
+inline size_t score_steps(const Block& block, Range pages) {
+  const size_t n_tokens = size_t{pages.end - pages.begin} * kPageTokens;
+  if (uses_tiles(block.largest_chunk())) return n_tokens / kLanes * kTileSteps * block.n_chunks;
+  return n_tokens * key_dims(block.task.layout) / 64 * block.n_chunks;
+}
+inline size_t weight_steps(const Block& block, Range pages) {
+  return size_t{pages.end - pages.begin} * kPageTokens / kLanes * kWeightSteps * block.n_pairs;
+}
+inline size_t sum_steps(const Block& block, Range pages) {
+  const size_t n_tokens = size_t{pages.end - pages.begin} * kPageTokens;
+  const size_t n = n_tokens * value_dims(block.task.layout) / 64 * block.n_chunks;
+  return uses_tiles(block.largest_chunk()) ? n * kTileSteps / kLanes : n;
+}
+
+// Converts the scores of a chunk to the split's maxima, totals and sums.
+inline void weigh_int8_chunk(const Block& block, Chunk chunk, Range split, Range pages,
+                             const LevelSplit& levels, auto& ahead) {
+  const uint32_t n_groups = block.task.layout.n_value_groups();
+  ScoreRow rows[kInt8TileRows];
+  ChunkLevels weights;
+  if (n_groups == 1) {
+    weigh_int8_scores(block, chunk, split, pages, levels.value_scales, rows, ahead, weights);
+    weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, 0), ahead);
+    return;
+  }
+  weigh_int8_scores(block, chunk, split, pages, nullptr, rows, ahead, weights);
+  for (uint32_t g = 0; g < n_groups; ++g) {
+    weights = weigh_int8_group(block, chunk, rows, pages, levels.value_scales + g * kSplitTokens);
+    weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, g), ahead);
+  }
+}
+
+// Reads K and V of the next split ahead.
 template <class Tiles>
-inline void attend_int8_chunks(Block& block, Range split) {
+inline void attend_int8_chunks(const Block& block, Range split) {
   [[maybe_unused]] const Tiles tiles;
   const KvBlockLayout& layout = block.task.layout;
-  const uint32_t groups = layout.n_value_groups();
-  const uint32_t first_page = split.begin / kPageTokens;
-  const auto pages_of = [&](Range seen) {
-    return Range{seen.begin / kPageTokens - first_page,
-                 (seen.end - 1) / kPageTokens + 1 - first_page};
-  };
-  const LevelSplit levels =
-      load_levels(block, split, pages_of(common(block.visible_to_any(), split)));
-  ReadAhead ahead = read_ahead_of(block, pages_of(common(block.visible_to_any(), split)));
+  const Range all = pages_of(split, common(block.visible_to_any(), split));
+  const LevelSplit levels = load_levels(block, split, all);
+  PageRuns keys = {block.ahead.pages, block.ahead.n_pages, block.ahead.block_offset,
+                   layout.head_bytes()};
+  PageRuns values;
+  if (layout.has_values_apart()) {
+    values = keys;
+    keys.n_bytes = layout.k_bytes();
+    values.offset += layout.value_offset();
+    values.n_bytes = layout.v_bytes();
+  }
+  const size_t n_steps =
+      score_steps(block, all) + weight_steps(block, all) + sum_steps(block, all);
+  ReadAhead<ReadOrder::kByPages> ahead(keys, values, n_steps,
+                                       reinterpret_cast<const std::byte*>(block.scores));
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
     const Range seen = common(block.visible_to_any(chunk), split);
     if (seen.empty()) continue;
-    const Range pages = pages_of(seen);
     for (uint32_t g = 0; g < layout.n_key_groups(); ++g) {
-      score_int8_group(block, chunk, split, levels, g, ahead);
+      score_int8_group(block, chunk, split, seen, levels, g, ahead);
     }
-    ScoreRow rows[kInt8TileRows];
-    ChunkLevels weights;
-    if (groups == 1) {
-      weigh_int8_scores(block, chunk, split, pages, levels.value_scales, rows, ahead, weights);
-      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, 0), ahead);
-      continue;
-    }
-    weigh_int8_scores(block, chunk, split, pages, nullptr, rows, ahead, weights);
-    for (uint32_t g = 0; g < groups; ++g) {
-      weights = weigh_int8_group(block, chunk, rows, pages, levels.value_scales + g * kSplitTokens,
-                                 ahead);
-      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, g), ahead);
-    }
+    weigh_int8_chunk(block, chunk, split, pages_of(split, seen), levels, ahead);
   }
 }
 
-inline void attend_int8_split(Block& block, Range split) {
-  if (uses_tiles(block.largest_chunk())) {
+// Computes a split of int8 K and V for several KV heads of one row. K of all heads is read page by
+// page, in the order of addresses, in which a core reads fastest. Meanwhile V is read ahead, then K
+// of the next split.
+inline void attend_int8_heads(const Block& block, Range split) {
+  const AttendTask& task = block.task;
+  const KvBlockLayout& layout = task.layout;
+  const uint32_t chunks_per_head = block.n_chunks / task.n_kv_heads;
+  const std::byte* const* table = task.pages + split.begin / kPageTokens;
+  const Range seen = common(block.visible_to_any(), split);
+  const Range pages = pages_of(split, seen);
+  const auto* idle = reinterpret_cast<const std::byte*>(block.scores);
+  const size_t head_bytes = layout.head_stride();  // of K; as many as of V
+  const size_t run_bytes = task.n_kv_heads * head_bytes;
+  const size_t first_key = task.block_offset;
+  const size_t first_value = first_key + layout.value_offset();
+  LevelSplit levels = level_split(block);
+
+  const PageRuns values = {table + pages.begin, pages.end - pages.begin, first_value, run_bytes};
+  ReadAhead<ReadOrder::kAscending> values_ahead(values, {}, score_steps(block, pages), idle);
+  for (uint32_t page = pages.begin; page < pages.end; ++page) {
+    const uint32_t begin = split.begin + page * kPageTokens;
+    const Range tokens = common(seen, {begin, begin + kPageTokens});
+    for (uint32_t i = 0; i < block.n_chunks; ++i) {
+      const size_t key = first_key + i / chunks_per_head * head_bytes;
+      take_int8_keys(layout, page, table[page] + key, levels);
+      score_int8_group(block, block.chunk(i), split, tokens, levels, 0, values_ahead);
+    }
+  }
+  values_ahead.finish();
+
+  const PageRuns keys = {block.ahead.pages, block.ahead.n_pages, block.ahead.block_offset,
+                         run_bytes};
+  ReadAhead<ReadOrder::kAscending> keys_ahead(
+      keys, {}, weight_steps(block, pages) / 2 + sum_steps(block, pages), idle);
+  for (uint32_t i = 0; i < block.n_chunks; ++i) {
+    const size_t value = first_value + i / chunks_per_head * head_bytes;
+    for (uint32_t page = pages.begin; page < pages.end; ++page) {
+      take_int8_values(layout, page, table[page] + value, levels);
+    }
+    weigh_int8_chunk(block, block.chunk(i), split, pages, levels, keys_ahead);
+  }
+  keys_ahead.finish();
+}
+
+inline void attend_int8_split(const Block& block, Range split) {
+  if (block.task.n_kv_heads > 1) {
+    attend_int8_heads(block, split);
+  } else if (uses_tiles(block.largest_chunk())) {
     attend_int8_chunks<MatrixTiles>(block, split);
   } else {
     attend_int8_chunks<NoMatrixTiles>(block, split);

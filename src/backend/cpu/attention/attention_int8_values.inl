@@ -39,9 +39,9 @@ inline ValueBytes load_value_block(const int8_t* page, uint32_t first_block, uin
 // rows in N blocks of 16 dimensions.
 template <ValueForm kForm, uint32_t M, uint32_t N>
 inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t first_block,
-                       ReadAhead& ahead, IntSums (&sums)[M][N]) {
+                       auto& ahead, IntSums (&sums)[M][N]) {
   for (uint32_t i = 0; i < list.n; ++i) {
-    ReadAhead::Steps steps = ahead.take(kPageGroups * N);
+    auto steps = ahead.take(kPageGroups * N);
     const ValuePage& page = list.pages[i];
 #pragma GCC unroll 8
     for (uint32_t group = 0; group < kPageGroups; ++group) {  // long iterations: see add_keys
@@ -107,11 +107,12 @@ inline void write_high_blocks(const uint8_t* levels, const ValuePages& list, Ran
 }
 
 // Inputs of all tiles of a chunk.
+template <class Ahead>
 struct ValueTask {
   const uint8_t* levels;  // of the weights
   const ValuePages& pages;
   const ChunkLevels& weights;
-  ReadAhead& ahead;
+  Ahead& ahead;
   uint32_t out_stride;
 
   // Returns what a row's sums in a block begin with: those of the high bytes of its levels.
@@ -125,8 +126,8 @@ struct ValueTask {
 
 // Writes the sums of row m, times the scale of its weights, to out + m · out_stride, in place of
 // those of the high bytes.
-template <ValueForm kForm, uint32_t M, uint32_t N>
-inline void weigh_int8_tile(const ValueTask& task, uint32_t first_block, float* out) {
+template <ValueForm kForm, uint32_t M, uint32_t N, class Ahead>
+inline void weigh_int8_tile(const ValueTask<Ahead>& task, uint32_t first_block, float* out) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
@@ -150,8 +151,8 @@ inline void weigh_int8_tile(const ValueTask& task, uint32_t first_block, float* 
 }
 
 // Computes the same from levels of V with the tiles of a matrix unit.
-template <class Tiles, uint32_t M>
-inline void weigh_by_tiles(const ValueTask& task, Range blocks, float* out) {
+template <class Tiles, uint32_t M, class Ahead>
+inline void weigh_by_tiles(const ValueTask<Ahead>& task, Range blocks, float* out) {
   constexpr uint32_t N = Tiles::kColumns;
   for (uint32_t i = blocks.begin; i < blocks.end; i += N) {
     const uint32_t n_columns = lesser(N, blocks.end - i);
@@ -160,7 +161,7 @@ inline void weigh_by_tiles(const ValueTask& task, Range blocks, float* out) {
     alignas(64) typename Tiles::Sums low;
     Tiles::multiply_values(task.levels + Tiles::kLowPlane, task.pages, columns, low);
     for (uint32_t page = 0; page < task.pages.n; ++page) {
-      ReadAhead::Steps steps = task.ahead.take(2 * kTileSteps);
+      auto steps = task.ahead.take(2 * kTileSteps);
 #pragma GCC unroll 8
       for (uint32_t step = 0; step < 2 * kTileSteps; ++step) steps.step(step);
     }
@@ -175,8 +176,8 @@ inline void weigh_by_tiles(const ValueTask& task, Range blocks, float* out) {
   }
 }
 
-template <uint32_t M, bool kNibbles>
-inline void weigh_int8_blocks(const ValueTask& task, Range blocks, float* out) {
+template <uint32_t M, bool kNibbles, class Ahead>
+inline void weigh_int8_blocks(const ValueTask<Ahead>& task, Range blocks, float* out) {
   constexpr ValueForm kForm = kNibbles ? ValueForm::kNibbles : ValueForm::kLevels;
   constexpr uint32_t kMost = kInt8Vectors<M>;
   uint32_t i = blocks.begin;
@@ -192,8 +193,8 @@ inline void weigh_int8_blocks(const ValueTask& task, Range blocks, float* out) {
   }
 }
 
-template <class Tiles, uint32_t M>
-inline void weigh_rows(const ValueTask& task, bool has_nibbles, Range blocks, float* out) {
+template <class Tiles, uint32_t M, class Ahead>
+inline void weigh_rows(const ValueTask<Ahead>& task, bool has_nibbles, Range blocks, float* out) {
   if (has_nibbles) return weigh_int8_blocks<M, true>(task, blocks, out);
   if constexpr (M <= Tiles::kRows && M >= Tiles::kLeastRows) {
     weigh_by_tiles<Tiles, M>(task, blocks, out);
@@ -205,7 +206,7 @@ inline void weigh_rows(const ValueTask& task, bool has_nibbles, Range blocks, fl
 // Computes the split's sums for all pairs of a chunk, in some blocks of dimensions, from the levels
 // of the weights and the V of pages [begin, end) of the split.
 inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit& split, Range pages,
-                              const ChunkLevels& weights, Range dim_blocks, ReadAhead& ahead) {
+                              const ChunkLevels& weights, Range dim_blocks, auto& ahead) {
   const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);
   ValuePages values;
   values.first = pages.begin;

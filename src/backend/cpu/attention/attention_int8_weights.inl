@@ -2,10 +2,8 @@
 
 constexpr size_t kInt8LevelFloats = size_t{kInt8TileRows} * kLevelStride / sizeof(float);
 
-// Steps of ReadAhead for sixteen weights, and for sixteen of their levels. They take about as long
-// as as many steps of a product.
+// Steps of ReadAhead for sixteen weights. They take about as long as as many steps of a product.
 constexpr uint32_t kWeightSteps = 4;
-constexpr uint32_t kLevelSteps = 1;
 
 // Returns 2^x for −100 ≤ x ≤ 1 with an error of 8e-5, because the scores are not more accurate.
 inline F32x16 power_of_2(F32x16 x) {
@@ -110,7 +108,7 @@ struct WeightSums {
 // Replaces scores by weights, w = 2^((score − top) · factor) · scale of V. value_scale(t) returns
 // the scales of sixteen tokens starting at t. No weight exceeds the scale of its V.
 template <class ValueScale>
-inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top, ReadAhead& ahead,
+inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top, auto& ahead,
                                     ValueScale value_scale) {
   const F32x16 per_score = set1(factor);
   const F32x16 minus_top = set1(-top * factor);
@@ -118,9 +116,11 @@ inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top
   F32x16 weight = zero();
   F32x16 most = zero();
   row.for_tiles([&](uint32_t t, auto cut) {
-    ReadAhead::Steps steps = ahead.take(kWeightSteps);
+    if (ahead.reads_at_weight(t)) {
+      auto steps = ahead.take(kWeightSteps);
 #pragma GCC unroll 4
-    for (uint32_t i = 0; i < kWeightSteps; ++i) steps.step(i);
+      for (uint32_t i = 0; i < kWeightSteps; ++i) steps.step(i);
+    }
     // The max also replaces NaN, which results from infinity minus infinity.
     const F32x16 below = fma(load(row.scores + t), per_score, minus_top);
     const F32x16 p = power_of_2(max(below, set1(-100.0f)));
@@ -155,7 +155,7 @@ constexpr float kMeanLevel = 64.0f;
 // Stores the levels of the row's weights in some pages. Levels are zero for tokens outside the
 // visible range. Returns the sums of the levels in lanes, if they are wanted: they are exact.
 template <LevelPlanes kPlanes, bool kWantsSums>
-inline F32x16 store_row_levels(const ScoreRow& row, Range pages, float inverse, ReadAhead& ahead,
+inline F32x16 store_row_levels(const ScoreRow& row, Range pages, float inverse,
                                uint8_t* levels) {
   const Range all = {pages.begin / 2 * 2 * kPageTokens, (pages.end + 1) / 2 * 2 * kPageTokens};
   const Range seen = row.seen.empty() ? Range{all.end, all.end} : row.seen;
@@ -169,10 +169,8 @@ inline F32x16 store_row_levels(const ScoreRow& row, Range pages, float inverse, 
   F32x16 sums = zero();
   for (uint32_t t = all.begin; t < all.end; t += 2 * kPageTokens) {
     I32x16 some[4];
-    ReadAhead::Steps steps = ahead.take(4 * kLevelSteps);
 #pragma GCC unroll 4
     for (uint32_t i = 0; i < 4; ++i) {
-      steps.step(i);
       some[i] = round_to_i32(mul(load(row.scores + t + i * kLanes), to_levels));
       if constexpr (kWantsSums) sums = add(sums, to_f32(some[i]));
     }
@@ -203,23 +201,23 @@ struct ChunkLevels {
     quanta[m] = quantum_for(sums.most, steps);
     if (steps > kFewSteps) planes = LevelPlanes::kBoth;
   }
-  void store_row(uint32_t m, const ScoreRow& row, Range pages, bool wants_sums, ReadAhead& ahead,
+  void store_row(uint32_t m, const ScoreRow& row, Range pages, bool wants_sums,
                  uint8_t* levels) {
     uint8_t* out = levels + m * kLevelStride;
     clear_high_groups(out);
     const float inverse = quanta[m].inverse;
     if (!wants_sums) {
       if (planes == LevelPlanes::kLow) {
-        store_row_levels<LevelPlanes::kLow, false>(row, pages, inverse, ahead, out);
+        store_row_levels<LevelPlanes::kLow, false>(row, pages, inverse, out);
       } else {
-        store_row_levels<LevelPlanes::kBoth, false>(row, pages, inverse, ahead, out);
+        store_row_levels<LevelPlanes::kBoth, false>(row, pages, inverse, out);
       }
       return;
     }
     const F32x16 sums =
         planes == LevelPlanes::kLow
-            ? store_row_levels<LevelPlanes::kLow, true>(row, pages, inverse, ahead, out)
-            : store_row_levels<LevelPlanes::kBoth, true>(row, pages, inverse, ahead, out);
+            ? store_row_levels<LevelPlanes::kLow, true>(row, pages, inverse, out)
+            : store_row_levels<LevelPlanes::kBoth, true>(row, pages, inverse, out);
     // Infinite weights have arbitrary levels.
     const float sum = sum_lanes(min(max(sums, zero()), set1(kManySteps * kSplitTokens / kLanes)));
     minus_15_levels[m] = -15 * static_cast<int32_t>(sum);
@@ -233,12 +231,12 @@ struct ChunkLevels {
 // long operations of the next row.
 inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Range pages,
                               const float* value_scales, ScoreRow (&rows)[kInt8TileRows],
-                              ReadAhead& ahead, ChunkLevels& out) {
+                              auto& ahead, ChunkLevels& out) {
   const float cap = block.task.soft_cap;
   float maxima[kInt8TileRows];
   for (uint32_t m = 0; m < chunk.size(); ++m) {
     const Range seen = common(block.visible[chunk.begin + m], split);
-    rows[m] = {block.scores + m * kScoreStride, {0, 0}};
+    rows[m] = {block.scores_of(chunk) + m * kScoreStride, {0, 0}};
     if (seen.empty()) continue;
     rows[m].seen = {seen.begin - split.begin, seen.end - split.begin};
     rows[m].masks = block.masks(chunk.begin + m, split);
@@ -269,7 +267,7 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
   auto* levels = reinterpret_cast<uint8_t*>(block.spare);
   const bool wants_sums = has_value_nibbles(block.task.layout);
   for (uint32_t m = 0; m < chunk.size(); ++m) {
-    out.store_row(m, rows[m], pages, wants_sums, ahead, levels);
+    out.store_row(m, rows[m], pages, wants_sums, levels);
   }
 }
 
@@ -277,7 +275,7 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
 // levels.
 inline ChunkLevels weigh_int8_group(const Block& block, Chunk chunk,
                                     const ScoreRow (&rows)[kInt8TileRows], Range pages,
-                                    const float* value_scales, ReadAhead& ahead) {
+                                    const float* value_scales) {
   float scaled[kInt8TileRows][kSplitTokens];
   ScoreRow scaled_rows[kInt8TileRows];
   ChunkLevels out;
@@ -290,6 +288,6 @@ inline ChunkLevels weigh_int8_group(const Block& block, Chunk chunk,
   auto* levels = reinterpret_cast<uint8_t*>(block.spare);
   const bool wants_sums = has_value_nibbles(block.task.layout);
   for (uint32_t m = 0; m < chunk.size(); ++m)
-    out.store_row(m, scaled_rows[m], pages, wants_sums, ahead, levels);
+    out.store_row(m, scaled_rows[m], pages, wants_sums, levels);
   return out;
 }

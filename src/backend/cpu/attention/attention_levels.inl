@@ -89,10 +89,9 @@ inline const std::byte* take_int8_keys(const KvBlockLayout& layout, uint32_t pag
   return scales + kInt8ScaleBytes;
 }
 
-inline void take_int8_page(const Block& block, uint32_t page, const std::byte* data,
-                           LevelSplit& out) {
-  const KvBlockLayout& layout = block.task.layout;
-  const std::byte* values = take_int8_keys(layout, page, data, out);
+// Takes V in place and copies its scales.
+inline void take_int8_values(const KvBlockLayout& layout, uint32_t page, const std::byte* values,
+                             LevelSplit& out) {
   const std::byte* scales = values + size_t{value_dims(layout)} * kPageTokens;
   out.values[page] = reinterpret_cast<const int8_t*>(values);
   __builtin_memcpy(out.value_scales + page * kPageTokens, scales, kInt8ScaleBytes);
@@ -197,14 +196,20 @@ inline void take_int4_page(const Block& block, uint32_t page, const std::byte* d
   take_int4_values(layout, page, data + layout.k_bytes(), out);
 }
 
-// Prepares pages [begin, end) of the split, which are those that some pair attends to.
-inline LevelSplit load_levels(const Block& block, Range split, Range pages) {
-  const AttendTask& task = block.task;
+inline LevelSplit level_split(const Block& block) {
   LevelSplit out;
   out.key_scales = block.scales;
   out.value_scales = block.scales + kMaxGroups * kSplitTokens;
+  return out;
+}
+
+// Prepares pages [begin, end) of the split, which are those that some pair attends to.
+inline LevelSplit load_levels(const Block& block, Range split, Range pages) {
+  const AttendTask& task = block.task;
+  LevelSplit out = level_split(block);
   const std::byte* const* table = task.pages + split.begin / kPageTokens;
   const size_t block_bytes = task.layout.k_bytes();
+  const size_t value_offset = task.layout.value_offset();
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const std::byte* data = table[page] + task.block_offset;
     auto* room = reinterpret_cast<uint8_t*>(block.unpacked + page * level_page_floats(task.layout));
@@ -216,7 +221,8 @@ inline LevelSplit load_levels(const Block& block, Range split, Range pages) {
     } else if (task.layout.value_type() == KvType::kInt4) {
       take_int4_values(task.layout, page, take_int8_keys(task.layout, page, data, out), out);
     } else {
-      take_int8_page(block, page, data, out);
+      take_int8_keys(task.layout, page, data, out);
+      take_int8_values(task.layout, page, data + value_offset, out);
     }
   }
   return out;

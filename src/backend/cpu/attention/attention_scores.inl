@@ -9,7 +9,7 @@ template <class Element>
 inline const Element* values_of(const AttendTask& task, uint32_t page) {
   if (task.layout.latent_dim != 0) return keys_of<Element>(task, page);
   return reinterpret_cast<const Element*>(task.pages[page] + task.block_offset +
-                                          task.layout.k_bytes());
+                                          task.layout.value_offset());
 }
 
 // Returns tile t of the sequence. V of the same tokens is prefetched with it. Latent K is V too, so

@@ -12,7 +12,7 @@ template <class Element>
 inline void write_elements(const KvBlockLayout& layout, std::byte* block, uint32_t token,
                            const float* k, const float* v) {
   auto* k_out = reinterpret_cast<Element*>(block);
-  auto* v_out = reinterpret_cast<Element*>(block + layout.k_bytes());
+  auto* v_out = reinterpret_cast<Element*>(block + layout.value_offset());
   const uint32_t head_dim = layout.head_dim;
   for (uint32_t d = 0; d < head_dim; d += kLanes) {
     const uint32_t n = lesser(kLanes, head_dim - d);
@@ -71,7 +71,7 @@ inline void write_int8_key(const KvBlockLayout& layout, std::byte* block, uint32
 
 inline void write_int8_value(const KvBlockLayout& layout, std::byte* block, uint32_t token,
                              const float* v) {
-  std::byte* v_block = block + layout.k_bytes();
+  std::byte* v_block = block + layout.value_offset();
   auto* v_out = reinterpret_cast<int8_t*>(v_block) + size_t{token / 4} * 64 + token % 4;
   const float scale = write_levels(v, layout.head_dim, [&](uint32_t d, const int8_t* levels) {
     for (uint32_t i = 0; i < kLanes; ++i) {
@@ -130,7 +130,7 @@ inline void write_int4_key(const KvBlockLayout& layout, std::byte* block, uint32
 inline void write_int4_value(const KvBlockLayout& layout, std::byte* block, uint32_t token,
                              const float* v) {
   float rotated[kMaxHeadDim];
-  std::byte* v_block = block + layout.k_bytes();
+  std::byte* v_block = block + layout.value_offset();
   auto* v_out = reinterpret_cast<uint8_t*>(v_block) + size_t{token / 4} * 64 + token % 4;
   std::byte* scales = v_block + size_t{value_dims(layout)} * kPageTokens / 2;
   rotate_head(v, layout.head_dim, rotated);

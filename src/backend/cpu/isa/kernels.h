@@ -61,6 +61,10 @@ struct AttendTask {
   float* scratch;                // scratch_floats(layout, group) floats, for this thread only
   const float* sinks = nullptr;  // [group]; null: none
   size_t open_block_offset = 0;  // offset of this layer's and head's K in an open page
+  // KV heads, of which block_offset and first_column are those of the first. More than one only in
+  // attend_split(), if there is one row, V lies apart from K, and there are at most 48 query heads
+  // in all. The partial results of each KV head follow those of the one before.
+  uint32_t n_kv_heads = 1;
 };
 
 // K and V that the same thread will probably read next, for prefetching: n pages of one split.

@@ -76,7 +76,7 @@ struct Attending {
   // Returns this KV head's block in the page of a token.
   __device__ const uint8_t* block_of(uint32_t token) const {
     return t.pages[item.first_page + token / kPageTokens] + t.first_block +
-           blockIdx.y * layout().head_bytes;
+           blockIdx.y * layout().head_stride;
   }
 
   // Returns those of the item's splits that some pair attends to.

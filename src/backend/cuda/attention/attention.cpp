@@ -56,8 +56,9 @@ PageLayout page_layout_of(const KvGeometry& geometry) {
           .value_group_dims = layout.value_group_dims(),
           .n_key_groups = layout.n_key_groups(),
           .n_value_groups = layout.n_value_groups(),
-          .k_bytes = layout.k_bytes(),
-          .head_bytes = layout.head_bytes()};
+          .value_offset = layout.value_offset(),
+          .v_bytes = layout.v_bytes(),
+          .head_stride = layout.head_stride()};
 }
 
 // AttentionPlan identifies rows by pointers that it does not dereference. Here these are row
@@ -198,7 +199,7 @@ void Attention::write_channels(const KvTarget& kv) {
                       .n_pages = n_pages,
                       .first_block = block_offset(kv, 0),
                       .first_open_block = open_block_offset(kv, 0),
-                      .open_head_bytes = page_layout_of(kv.geometry.of_open_pages()).head_bytes}));
+                      .open_head_stride = page_layout_of(kv.geometry.of_open_pages()).head_stride}));
 }
 
 void Attention::write_pages(const WrittenPages& to, Rows k, Rows v) {

@@ -30,7 +30,8 @@ struct PageLayout {
   bool rotates_keys, keys_by_channel;         // exactly one of the two if K is int4
   uint32_t key_group_dims, value_group_dims;  // dimensions that share a scale
   uint32_t n_key_groups, n_value_groups;
-  size_t k_bytes, head_bytes;  // bytes of one head's K, and of its K and V
+  // Bytes from a head's K to its V, of its V, and to the next head's K.
+  size_t value_offset, v_bytes, head_stride;
 };
 
 // Row `row` of the batch, and its position in its sequence.
@@ -59,7 +60,7 @@ struct ChannelTask {
   uint32_t n_pages;
   // Bytes of a page, and of an open page, before the layer's first head.
   size_t first_block, first_open_block;
-  size_t open_head_bytes;
+  size_t open_head_stride;
 };
 
 // Changes the basis of heads in place (HeadBasis). Grid: [heads, rows], kAttendThreads.

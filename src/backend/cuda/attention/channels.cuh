@@ -193,9 +193,9 @@ __global__ void __launch_bounds__(kAttendThreads) write_channels(ChannelTask t) 
   __shared__ Shared<float, kMaxKeyGroups> peaks;
   for (uint32_t i = blockIdx.y; i < t.n_pages; i += gridDim.y) {
     __syncthreads();  // the previous page is done
-    const uint8_t* open = t.open_pages[i] + t.first_open_block + blockIdx.x * t.open_head_bytes;
+    const uint8_t* open = t.open_pages[i] + t.first_open_block + blockIdx.x * t.open_head_stride;
     uint8_t* block =
-        const_cast<uint8_t*>(t.pages[i]) + t.first_block + blockIdx.x * t.layout.head_bytes;
+        const_cast<uint8_t*>(t.pages[i]) + t.first_block + blockIdx.x * t.layout.head_stride;
     const ChannelWriting page = {
         t.layout, reinterpret_cast<const uint16_t*>(open), block, lows, highs, peaks};
     page.write();

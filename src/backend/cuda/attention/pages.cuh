@@ -25,7 +25,7 @@ struct FloatPages {
                                 uint32_t d) {
     if (layout.latent_dim != 0) return key(layout, block, token, d);
     const size_t first = (static_cast<size_t>(d / kLanes) * kPageTokens + token) * kLanes;
-    return at(block + layout.k_bytes, first + d % kLanes);
+    return at(block + layout.value_offset, first + d % kLanes);
   }
 };
 
@@ -54,7 +54,7 @@ struct Int8Pages {
       const uint8_t* at = block + tile + static_cast<size_t>(d / 4) * 64 + four % 4 * 16;
       return byte_of_each(read_as<Words4>(at), d) ^ 0x80808080u;
     }
-    return read_as<uint32_t>(block + layout.k_bytes +
+    return read_as<uint32_t>(block + layout.value_offset +
                              static_cast<size_t>(d / kLanes) * kValueBlockBytes + four * 64 +
                              d % kLanes * 4);
   }
@@ -67,7 +67,7 @@ struct Int8Pages {
   __device__ static float value_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
                                       uint32_t token) {
     if (layout.latent_dim != 0) return key_scale(layout, block, g, token);
-    return reinterpret_cast<const float*>(block + layout.head_bytes -
+    return reinterpret_cast<const float*>(block + layout.value_offset + layout.v_bytes -
                                           kPageTokens * sizeof(float))[token];
   }
 };
@@ -106,7 +106,7 @@ struct Int4Pages {
       return odd_levels(byte_of_each(read_as<Words4>(at), d) >> (d / 4 % 2 * 4) & 0x0f0f0f0fu);
     }
     const uint32_t both =
-        read_as<uint32_t>(block + layout.k_bytes + static_cast<size_t>(d / 32) * kValueBlockBytes +
+        read_as<uint32_t>(block + layout.value_offset + static_cast<size_t>(d / 32) * kValueBlockBytes +
                           four * 64 + d % kLanes * 4);
     return odd_levels(both >> (d / kLanes % 2 * 4) & 0x0f0f0f0fu);
   }
@@ -125,7 +125,7 @@ struct Int4Pages {
   __device__ static float value_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
                                       uint32_t token) {
     if (layout.latent_dim != 0) return key_scale(layout, block, g, token);
-    const size_t at = layout.k_bytes + static_cast<size_t>(layout.value_dims) * kPageTokens / 2;
+    const size_t at = layout.value_offset + static_cast<size_t>(layout.value_dims) * kPageTokens / 2;
     return scale_at(block + at, g, token);
   }
 };

@@ -68,7 +68,7 @@ struct Writing {
     }
   }
 
-  __device__ uint8_t* values() const { return block + layout.k_bytes; }
+  __device__ uint8_t* values() const { return block + layout.value_offset; }
 
   __device__ void put_float(uint8_t* at, size_t i, float value) const {
     if (layout.type == PageType::kBF16) {
@@ -119,7 +119,7 @@ struct Writing {
       const int level = d < layout.value_dim ? level_of(x.get(d), quantum.inverse) : 0;
       values()[value_byte(d / kLanes, d % kLanes)] = static_cast<uint8_t>(level);
     }
-    auto* scales = reinterpret_cast<float*>(block + layout.head_bytes) - kPageTokens;
+    auto* scales = reinterpret_cast<float*>(values() + layout.v_bytes) - kPageTokens;
     if (threadIdx.x == 0) scales[token] = quantum.scale;
   }
   // Returns the offset of this token's byte, for dimension d of a block of V.
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kAttendThreads) write_kv(WriteTask t) {
     const PlacedRow row = t.rows[i];
     const uint32_t token = row.position % kPageTokens;
     const uint8_t* page = t.pages[row.first_page + row.position / kPageTokens];
-    uint8_t* block = const_cast<uint8_t*>(page) + t.first_block + blockIdx.x * layout.head_bytes;
+    uint8_t* block = const_cast<uint8_t*>(page) + t.first_block + blockIdx.x * layout.head_stride;
     const float* k = t.k + row.row * t.k_stride + blockIdx.x * layout.head_dim;
     const float* v = t.v ? t.v + row.row * t.v_stride + blockIdx.x * layout.head_dim : nullptr;
     const Writing head = {layout, block, token, k, v, x, peaks};
