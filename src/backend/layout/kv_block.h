@@ -41,8 +41,8 @@ struct KvBlockLayout {
   size_t k_bytes() const;        // bytes of one head's K in one page
   size_t v_bytes() const;
   size_t head_bytes() const { return k_bytes() + v_bytes(); }
-  // Returns whether a layer's part of a page is K of all heads, then V of all heads, so that several
-  // heads are read as long runs of memory. Otherwise V of each head follows its K.
+  // Returns whether a layer's part of a page is K of all heads, then V of all heads, so that
+  // several heads are read as long runs of memory. Otherwise V of each head follows its K.
   bool has_values_apart() const;
   // Return the bytes from a head's K to its V, and to the next head's K.
   size_t value_offset() const { return has_values_apart() ? n_kv_heads * k_bytes() : k_bytes(); }
@@ -60,9 +60,7 @@ struct KvBlockLayout {
   // Returns whether K is rotated before quantization.
   bool rotates_keys() const { return key_type() == KvType::kInt4 && !keys_by_channel; }
   // Returns the layout of the open pages that go with pages of this layout.
-  KvBlockLayout open_layout() const {
-    return {kOpenType, head_dim, latent_dim, false, n_kv_heads};
-  }
+  KvBlockLayout open_layout() const { return {kOpenType, head_dim, latent_dim, false, n_kv_heads}; }
 };
 
 // Returns the number of floats in the partial results of n pairs of a row and a query head. The

@@ -41,6 +41,27 @@ TEST(KvLayout, sizes_count_padded_v) {
             (KvBlockLayout{KvType::kInt8, 576, 512}.head_bytes()));
 }
 
+TEST(KvLayout, int8_pages_hold_k_of_all_heads_of_a_layer_before_their_v) {
+  const auto of = [](KvType type, uint32_t head_dim) {
+    return KvGeometry{.type = type, .n_layers = 3, .n_kv_heads = 5, .head_dim = head_dim};
+  };
+  const KvGeometry int8 = of(KvType::kInt8, 64);
+  const KvBlockLayout apart = layout_of(int8);
+  const size_t bytes = 32u * (64 + 4);
+  EXPECT_EQ(block_offset({int8, 2, {}}, 3), 2 * 5 * 2 * bytes + 3 * bytes);
+  EXPECT_EQ(apart.value_offset(), 5 * bytes);
+  EXPECT_EQ(apart.head_stride(), bytes);
+
+  // V follows K of its head in other types, and where the two have different sizes.
+  for (const KvGeometry& geometry : {of(KvType::kInt8, 24), of(KvType::kInt4, 64),
+                                     of(KvType::kInt8Int4, 64), of(KvType::kBF16, 64)}) {
+    const KvBlockLayout layout = layout_of(geometry);
+    EXPECT_EQ(block_offset({geometry, 2, {}}, 3), (2 * 5 + 3) * layout.head_bytes());
+    EXPECT_EQ(layout.value_offset(), layout.k_bytes());
+    EXPECT_EQ(layout.head_stride(), layout.head_bytes());
+  }
+}
+
 // Reads elements of one head's page at the addresses documented in kernels.h.
 class PageReader {
  public:

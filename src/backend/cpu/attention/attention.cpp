@@ -22,8 +22,8 @@ constexpr size_t kItemsPerThread = 4;
 constexpr size_t kLeastItemsPerThread = 2;
 constexpr uint32_t kLeastPartHeads = 16;
 // Limits of the KV heads that are processed together: pairs of a row and a query head, which fit
-// into one block of the kernel, and bytes of K and V of a split. Those of two splits must fit into a
-// second-level cache.
+// into one block of the kernel, and bytes of K and V of a split. Those of two splits must fit into
+// a second-level cache.
 constexpr uint32_t kMaxHeadPairs = 48;
 constexpr size_t kHeadsBytes = size_t{300} << 10;
 // Limits of a wave, the splits between two merges. They bound the partial results for any context
@@ -413,9 +413,8 @@ void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole)
   });
 }
 
-// Several KV heads of a decoding row are processed together if there are enough items for the
-// threads: the K, and the V, of adjacent heads are adjacent, and runs of 8 KiB and more are read
-// faster. int4 K is bound by arithmetic.
+// Several KV heads of decoding rows are processed together if their K and V are long runs of memory,
+// which are read faster, and if there are enough items for the threads.
 uint32_t Attention::heads_at_once(const Call& call, size_t n_units) const {
   if (call.n_parts > 1 || !call.layout.has_values_apart()) return 1;
   const auto has_one_row = [](const RowSlice& slice) { return slice.rows.size() == 1; };

@@ -202,8 +202,8 @@ inline void write_scores(const ScoredQueries& q, uint32_t m, IntSums sums, const
 // queries' scales. The first group sets the scores, and the others add to them. queries:
 // [words][M][4]; scores: row m at m · kScoreStride, tile n at 16 n.
 template <uint32_t M, uint32_t N>
-inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words words,
-                            auto& ahead, float* scores) {
+inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words words, auto& ahead,
+                            float* scores) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
@@ -369,8 +369,7 @@ inline void attend_int8_chunks(const Block& block, Range split) {
     values.offset += layout.value_offset();
     values.n_bytes = layout.v_bytes();
   }
-  const size_t n_steps =
-      score_steps(block, all) + weight_steps(block, all) + sum_steps(block, all);
+  const size_t n_steps = score_steps(block, all) + weight_steps(block, all) + sum_steps(block, all);
   ReadAhead<ReadOrder::kByPages> ahead(keys, values, n_steps,
                                        reinterpret_cast<const std::byte*>(block.scores));
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
@@ -387,7 +386,9 @@ inline void attend_int8_chunks(const Block& block, Range split) {
 // Computes a split of int8 K and V for several KV heads of one row. K of all heads is read page by
 // page, in the order of addresses, in which a core reads fastest. Meanwhile V is read ahead, then K
 // of the next split.
+template <class Tiles>
 inline void attend_int8_heads(const Block& block, Range split) {
+  [[maybe_unused]] const Tiles tiles;
   const AttendTask& task = block.task;
   const KvBlockLayout& layout = task.layout;
   const uint32_t chunks_per_head = block.n_chunks / task.n_kv_heads;
@@ -428,12 +429,19 @@ inline void attend_int8_heads(const Block& block, Range split) {
   keys_ahead.finish();
 }
 
-inline void attend_int8_split(const Block& block, Range split) {
+template <class Tiles>
+inline void attend_int8_tiles(const Block& block, Range split) {
   if (block.task.n_kv_heads > 1) {
-    attend_int8_heads(block, split);
-  } else if (uses_tiles(block.largest_chunk())) {
-    attend_int8_chunks<MatrixTiles>(block, split);
+    attend_int8_heads<Tiles>(block, split);
   } else {
-    attend_int8_chunks<NoMatrixTiles>(block, split);
+    attend_int8_chunks<Tiles>(block, split);
+  }
+}
+
+inline void attend_int8_split(const Block& block, Range split) {
+  if (uses_tiles(block.largest_chunk())) {
+    attend_int8_tiles<MatrixTiles>(block, split);
+  } else {
+    attend_int8_tiles<NoMatrixTiles>(block, split);
   }
 }

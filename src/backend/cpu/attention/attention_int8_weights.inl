@@ -155,8 +155,7 @@ constexpr float kMeanLevel = 64.0f;
 // Stores the levels of the row's weights in some pages. Levels are zero for tokens outside the
 // visible range. Returns the sums of the levels in lanes, if they are wanted: they are exact.
 template <LevelPlanes kPlanes, bool kWantsSums>
-inline F32x16 store_row_levels(const ScoreRow& row, Range pages, float inverse,
-                               uint8_t* levels) {
+inline F32x16 store_row_levels(const ScoreRow& row, Range pages, float inverse, uint8_t* levels) {
   const Range all = {pages.begin / 2 * 2 * kPageTokens, (pages.end + 1) / 2 * 2 * kPageTokens};
   const Range seen = row.seen.empty() ? Range{all.end, all.end} : row.seen;
   for (uint32_t t = all.begin; t < seen.begin / kLanes * kLanes; t += kLanes) {
@@ -201,8 +200,7 @@ struct ChunkLevels {
     quanta[m] = quantum_for(sums.most, steps);
     if (steps > kFewSteps) planes = LevelPlanes::kBoth;
   }
-  void store_row(uint32_t m, const ScoreRow& row, Range pages, bool wants_sums,
-                 uint8_t* levels) {
+  void store_row(uint32_t m, const ScoreRow& row, Range pages, bool wants_sums, uint8_t* levels) {
     uint8_t* out = levels + m * kLevelStride;
     clear_high_groups(out);
     const float inverse = quanta[m].inverse;
@@ -214,10 +212,9 @@ struct ChunkLevels {
       }
       return;
     }
-    const F32x16 sums =
-        planes == LevelPlanes::kLow
-            ? store_row_levels<LevelPlanes::kLow, true>(row, pages, inverse, out)
-            : store_row_levels<LevelPlanes::kBoth, true>(row, pages, inverse, out);
+    const F32x16 sums = planes == LevelPlanes::kLow
+                            ? store_row_levels<LevelPlanes::kLow, true>(row, pages, inverse, out)
+                            : store_row_levels<LevelPlanes::kBoth, true>(row, pages, inverse, out);
     // Infinite weights have arbitrary levels.
     const float sum = sum_lanes(min(max(sums, zero()), set1(kManySteps * kSplitTokens / kLanes)));
     minus_15_levels[m] = -15 * static_cast<int32_t>(sum);

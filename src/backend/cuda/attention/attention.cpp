@@ -191,15 +191,15 @@ void Attention::write_channels(const KvTarget& kv) {
   const auto n_pages = static_cast<uint32_t>(full_pages_.size());
   const Grid grid = {
       .x = kv.geometry.n_kv_heads, .y = grid_rows(n_pages), .z = 1, .n_threads = kAttendThreads};
-  require(
-      stream_.launch(kernels_.write_channels, grid,
-                     {.layout = page_layout_of(kv.geometry),
-                      .pages = put_pages(full_pages_),
-                      .open_pages = put_pages(full_open_pages_),
-                      .n_pages = n_pages,
-                      .first_block = block_offset(kv, 0),
-                      .first_open_block = open_block_offset(kv, 0),
-                      .open_head_stride = page_layout_of(kv.geometry.of_open_pages()).head_stride}));
+  require(stream_.launch(
+      kernels_.write_channels, grid,
+      {.layout = page_layout_of(kv.geometry),
+       .pages = put_pages(full_pages_),
+       .open_pages = put_pages(full_open_pages_),
+       .n_pages = n_pages,
+       .first_block = block_offset(kv, 0),
+       .first_open_block = open_block_offset(kv, 0),
+       .open_head_stride = page_layout_of(kv.geometry.of_open_pages()).head_stride}));
 }
 
 void Attention::write_pages(const WrittenPages& to, Rows k, Rows v) {

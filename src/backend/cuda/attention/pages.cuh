@@ -105,9 +105,9 @@ struct Int4Pages {
       const uint8_t* at = block + tile + static_cast<size_t>(d / 8) * 64 + four % 4 * 16;
       return odd_levels(byte_of_each(read_as<Words4>(at), d) >> (d / 4 % 2 * 4) & 0x0f0f0f0fu);
     }
-    const uint32_t both =
-        read_as<uint32_t>(block + layout.value_offset + static_cast<size_t>(d / 32) * kValueBlockBytes +
-                          four * 64 + d % kLanes * 4);
+    const uint32_t both = read_as<uint32_t>(block + layout.value_offset +
+                                            static_cast<size_t>(d / 32) * kValueBlockBytes +
+                                            four * 64 + d % kLanes * 4);
     return odd_levels(both >> (d / kLanes % 2 * 4) & 0x0f0f0f0fu);
   }
   __device__ static float scale_at(const uint8_t* p, uint32_t g, uint32_t token) {
@@ -125,7 +125,8 @@ struct Int4Pages {
   __device__ static float value_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
                                       uint32_t token) {
     if (layout.latent_dim != 0) return key_scale(layout, block, g, token);
-    const size_t at = layout.value_offset + static_cast<size_t>(layout.value_dims) * kPageTokens / 2;
+    const size_t at =
+        layout.value_offset + static_cast<size_t>(layout.value_dims) * kPageTokens / 2;
     return scale_at(block + at, g, token);
   }
 };
