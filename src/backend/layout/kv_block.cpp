@@ -59,6 +59,12 @@ bool KvBlockLayout::has_values_apart() const {
   return type == KvType::kInt8 && latent_dim == 0 && k_bytes() == v_bytes();
 }
 
+size_t KvBlockLayout::value_offset() const {
+  return has_values_apart() ? n_kv_heads * k_bytes() : k_bytes();
+}
+
+size_t KvBlockLayout::head_stride() const { return has_values_apart() ? k_bytes() : head_bytes(); }
+
 size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs) {
   return n_pairs * (round_up(layout.value_dim(), kLanes) + 2);
 }

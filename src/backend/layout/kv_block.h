@@ -8,7 +8,8 @@
 
 namespace kvik {
 
-// Layout of the K and V of one layer and KV head in a page (D = head_dim rounded up to 16):
+// Layout of the K and V of one layer and KV head in a page (D = head_dim rounded up to 16). V
+// follows K unless has_values_apart():
 //   f32, bf16  K as [32 / 16][head_dim][16 tokens], V as [D / 16][32 tokens][16 of d]
 //   int8       K as [32 / 16][head_dim / 4, rounded up][16 tokens][4] bytes, level + 128,
 //              then a scale for each of the 32 tokens, f32;
@@ -45,8 +46,8 @@ struct KvBlockLayout {
   // several heads are read as long runs of memory. Otherwise V of each head follows its K.
   bool has_values_apart() const;
   // Return the bytes from a head's K to its V, and to the next head's K.
-  size_t value_offset() const { return has_values_apart() ? n_kv_heads * k_bytes() : k_bytes(); }
-  size_t head_stride() const { return has_values_apart() ? k_bytes() : head_bytes(); }
+  size_t value_offset() const;
+  size_t head_stride() const;
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
   // Return the types in which K and V are stored.
   KvType key_type() const { return kvik::key_type(type); }

@@ -413,8 +413,8 @@ void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole)
   });
 }
 
-// Several KV heads of decoding rows are processed together if their K and V are long runs of memory,
-// which are read faster, and if there are enough items for the threads.
+// Several KV heads of decoding rows are processed together if their K and V are long runs of
+// memory, which are read faster, and if there are enough items for the threads.
 uint32_t Attention::heads_at_once(const Call& call, size_t n_units) const {
   if (call.n_parts > 1 || !call.layout.has_values_apart()) return 1;
   const auto has_one_row = [](const RowSlice& slice) { return slice.rows.size() == 1; };

@@ -46,9 +46,9 @@ struct PageRuns {
   size_t n_bytes = 0;
 };
 
-// kByPages: four pages at the same time, which is faster for short runs. kAscending: in the order of
-// addresses, which is faster for runs of several KiB. Each line is prefetched again a few lines
-// later, because prefetches have no effect while too many are in progress.
+// kByPages: four pages at the same time, which is faster for short runs. kAscending: in the order
+// of addresses, which is faster for runs of several KiB. Each line is prefetched again a few lines
+// later, because some prefetches have no effect, probably those that find too many in progress.
 enum class ReadOrder { kByPages, kAscending };
 
 // Memory that is read next. It is prefetched into the second-level cache in steps, while other data
